@@ -13,6 +13,7 @@ use plimsoll_core::wording;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::clause::{ClauseRow, clauses_of};
 use crate::lost_by::{LostBy, lost_by};
 use crate::verdict::{self, CandidateRow, ScorePart};
 
@@ -21,6 +22,12 @@ use crate::verdict::{self, CandidateRow, ScorePart};
 pub struct Explanation {
     /// The decision in one sentence.
     pub summary: String,
+    /// The rejection in a few words, for lists; empty if it was placed.
+    #[serde(default)]
+    pub brief: String,
+    /// The rejection line by line; empty if it was placed.
+    #[serde(default)]
+    pub clauses: Vec<ClauseRow>,
     /// The policy that decided; null if only the summary is available, or without a decision.
     pub policy: Option<String>,
     /// The ledger revision that was judged; null likewise.
@@ -44,6 +51,8 @@ pub fn explanation(decision: &Decision) -> Explanation {
     let chosen = decision.chosen();
     Explanation {
         summary: decision.summary().to_string(),
+        brief: decision.rejection().map(|rejection| rejection.brief()).unwrap_or_default(),
+        clauses: clauses_of(decision, None),
         policy: Some(decision.policy.name.to_string()),
         ledger_revision: Some(decision.revision),
         shapes: decision.spec.shapes().iter().map(wording::describe_needs).collect(),

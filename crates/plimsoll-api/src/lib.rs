@@ -8,6 +8,8 @@ mod names;
 
 pub mod time;
 
+pub mod clause;
+
 pub mod verdict;
 
 pub mod lost_by;

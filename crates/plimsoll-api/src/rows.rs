@@ -1,5 +1,6 @@
 //! The rows of the HTTP API.
 
+mod activity;
 mod decision;
 mod event;
 mod memory;
@@ -13,6 +14,7 @@ mod schedulerlog;
 mod slot;
 
 pub use crate::time::{Time, time};
+pub use activity::{ActivityKind, ActivityRow};
 pub use decision::{DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
 pub use event::{ChangeRow, DecidedRow, EventRow, LaggedRow, ReservationEndedRow, SlotNames};
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow, MemorySource};
@@ -24,9 +26,11 @@ pub use reservation::{
     QueueRow, QueuedKind, ReservationRow, ReservationStatus, ReserveBody, StatusFilter,
     StatusFilterError,
 };
-pub use runner::{GpuRow, RunnerRow, RunnerState, RunnerStatus, Telemetry};
+pub use runner::{DrainBody, GpuRow, Intake, RunnerRow, RunnerState, RunnerStatus, Telemetry};
 pub use schedulerlog::{
     BindRow, BindStatus, FilterRow, LogStatus, LoggedReservation, ReservationEndRow,
     SchedulerLogRow,
 };
-pub use slot::{EvictionStatusRow, GpuAllocation, GpuShare, NotEvictable, SlotRow, SlotStage};
+pub use slot::{
+    EndedRow, EvictionStatusRow, GpuAllocation, GpuShare, LogRow, NotEvictable, SlotRow, SlotStage,
+};

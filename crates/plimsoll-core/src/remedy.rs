@@ -253,7 +253,7 @@ impl Advisor<'_> {
             .filter(|verdict| verdict.reason.is_none())
             .filter_map(|verdict| largest_amount_on(verdict, need))
             .map(Bytes::floor_mib)
-            .filter(|bytes| !bytes.is_zero())
+            .filter(|bytes| *bytes >= self.least_realistic(need) && !bytes.is_zero())
             .collect();
         offers.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
         offers.dedup();
@@ -267,6 +267,20 @@ impl Advisor<'_> {
             target: Vec::new(),
             amount: Some(most.get()),
         })
+    }
+
+    /// Returns the smallest amount worth proposing: half of what is asked. A request that needs a
+    /// model's memory cannot do with a fraction of it.
+    fn least_realistic(&self, need: &Need) -> Bytes {
+        let asked = match &need.amount {
+            Amount::Bytes(bytes) => Some(Bytes::new(bytes.get())),
+            // A portion is another amount on every kind of device.
+            _ => {
+                let needs = self.verdicts().flat_map(|verdict| &verdict.finding.needs);
+                needs.flat_map(|need| &need.devices).filter_map(|device| device.need).min()
+            }
+        };
+        Bytes::new(asked.unwrap_or_default().get().div_ceil(2))
     }
 
     /// Returns the nodes that lack the least. Only their holders are considered.

@@ -138,7 +138,7 @@ fn thousandths(bytes: u64, unit: u64, name: &str) -> String {
 pub enum SizeError {
     #[error("empty size; write bytes, or a number with KiB, MiB, GiB or TiB")]
     Empty,
-    #[error("`{text}` is not a size; write bytes, or a number with KiB, MiB, GiB or TiB")]
+    #[error("`{text}` is not a size; write bytes, or a number with a unit: 14.5GiB, 10Gi, 80GB")]
     Malformed { text: String },
     #[error("`{text}` is too large: the number of bytes does not fit 64 bits")]
     TooLarge { text: String },
@@ -160,10 +160,15 @@ impl FromStr for Bytes {
         let (number, suffix) = trimmed.split_at(split);
         let unit = match suffix.trim_start() {
             "" | "B" => 1,
-            "KiB" => KIB,
-            "MiB" => MIB,
-            "GiB" => GIB,
-            "TiB" => TIB,
+            "KiB" | "Ki" => KIB,
+            "MiB" | "Mi" => MIB,
+            "GiB" | "Gi" => GIB,
+            "TiB" | "Ti" => TIB,
+            // Decimal, as for Kubernetes and for vendors of cards.
+            "kB" | "KB" | "k" => 1_000,
+            "MB" | "M" => 1_000_000,
+            "GB" | "G" => 1_000_000_000,
+            "TB" | "T" => 1_000_000_000_000,
             _ => return Err(malformed()),
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -488,11 +493,14 @@ mod tests {
             ("0.5GiB", Bytes::mib(512)),
             ("1.5 KiB", Bytes::new(1536)),
             ("12B", Bytes::new(12)),
+            ("10Gi", Bytes::gib(10)),
+            ("80GB", Bytes::new(80_000_000_000)),
+            ("1500M", Bytes::new(1_500_000_000)),
         ] {
             assert_eq!(text.parse(), Ok(bytes), "{text}");
         }
         for text in [
-            "", " ", "GiB", "-1", "1e9", "80GB", "1.", ".5GiB", "1..2", "1.2.3", "0x10", "NaN",
+            "", " ", "GiB", "-1", "1e9", "80 gigs", "1.", ".5GiB", "1..2", "1.2.3", "0x10", "NaN",
             "1 2",
         ] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");

@@ -16,7 +16,7 @@ mod rejection;
 pub use account::{account_in_queue, over_share};
 pub use answer::{answer_reason, cannot_place};
 pub use reason::container_reason;
-pub use rejection::{cannot_bind, describe_needs, held_by};
+pub use rejection::{Clause, Topic, cannot_bind, describe_needs, held_by};
 
 /// The unit in which one sentence prints all its sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -219,7 +219,7 @@ mod tests {
     fn what_cannot_be_is_rejected_with_its_place() {
         for (text, part) in [
             (r#"[{"uuid":"a","memroy":1}]"#, "[0].memroy: unknown field `memroy`"),
-            (r#"[{"memory":"80GB"}]"#, "[0].memory: invalid value: string \"80GB\""),
+            (r#"[{"memory":"80 gigs"}]"#, "[0].memory: invalid value: string \"80 gigs\""),
             (r#"[{"memory":"80"}]"#, "[0].memory"),
             (r#"[{"memory":"1.5GiB"}]"#, "[0].memory"),
             (r#"[{"memory":"-1GiB"}]"#, "[0].memory"),

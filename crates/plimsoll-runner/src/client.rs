@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plimsoll_slots::wire::{Heartbeat, Orders, Registration, Welcome};
+use plimsoll_slots::wire::{Heartbeat, LogAnswer, LogRequest, Orders, Registration, Welcome};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use ureq::http::uri::InvalidUri;
@@ -156,6 +156,25 @@ impl Client {
             Err(ureq::Error::Timeout(ureq::Timeout::Global)) => Ok(None),
             response => read_response(response),
         }
+    }
+
+    /// Waits for requests for the output of slots.
+    pub(crate) fn poll_log_requests(&self) -> Result<Vec<LogRequest>, RequestError> {
+        let url = format!("{}/log-requests?wait={}s", self.runner, POLL_WAIT.as_secs());
+        let timeout = POLL_WAIT + REQUEST_TIMEOUT;
+        let request = self.agent.get(url).config().timeout_global(Some(timeout)).build();
+        match self.authorize(request)?.call() {
+            Err(ureq::Error::Timeout(ureq::Timeout::Global)) => Ok(Vec::new()),
+            response => Ok(read_response(response)?.unwrap_or_default()),
+        }
+    }
+
+    /// Sends the output of a slot.
+    pub(crate) fn send_log(&self, request: u64, answer: &LogAnswer) -> Result<(), RequestError> {
+        let post = self.agent.post(format!("{}/log-requests/{request}", self.runner));
+        let post = post.config().timeout_global(Some(REQUEST_TIMEOUT)).build();
+        let response = self.authorize(post)?.send_json(answer);
+        read_response::<serde_json::Value>(response).map(|_| ())
     }
 
     fn authorize<B>(

@@ -64,6 +64,8 @@ mod client;
 
 mod link;
 
+mod log_link;
+
 mod signals;
 
 // Start of the agent.
@@ -127,6 +129,7 @@ pub fn run(config: &RunnerConfig) -> Result<(), RunnerError> {
     measure::measure(&agent, meter.as_mut());
     measure::spawn(&agent, meter);
     link::spawn_poll(&agent, &client);
+    log_link::spawn(&agent, &client);
     Link::new(&agent, &client, config.labels.clone()).run()?;
     Ok(())
 }

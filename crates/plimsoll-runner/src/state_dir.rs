@@ -216,6 +216,15 @@ impl StateDir {
         self.file(slot, "log")
     }
 
+    /// Returns the log file of a slot that exists or has ended.
+    pub(crate) fn readable_log(&self, slot: &str) -> PathBuf {
+        let path = self.log_path(slot);
+        if path.exists() {
+            return path;
+        }
+        self.path.join("ended").join(path.file_name().unwrap_or_default())
+    }
+
     fn file(&self, slot: &str, extension: &str) -> PathBuf {
         self.path.join(format!("slot-{}.{extension}", file_name(slot)))
     }

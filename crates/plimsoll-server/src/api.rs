@@ -1,10 +1,12 @@
 //! The HTTP API: every route once, with its rules, its input and its answers.
 
+mod activity;
 mod agents;
 mod decisions;
 mod document;
 mod events;
 mod input;
+mod logs;
 mod memory;
 mod models;
 mod problem;
@@ -47,6 +49,14 @@ pub(crate) fn routes(app: AppState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::RUNNER, routes!(agents::register))
         .add(Rules::OPERATE, routes!(runners::remove))
         .add(Rules::READ, routes!(runners::status))
+        .add(Rules::OPERATE, routes!(runners::cordon))
+        .add(Rules::OPERATE, routes!(runners::uncordon))
+        .add(Rules::OPERATE, routes!(runners::drain))
+        .add(Rules::READ, routes!(activity::list))
+        // Output of models may contain what clients sent to them.
+        .add(Rules::OPERATE.routine(), routes!(logs::show))
+        .add(Rules::RUNNER, routes!(logs::requests))
+        .add(Rules::RUNNER, routes!(logs::answer))
         .add(Rules::RUNNER, routes!(agents::beat))
         .add(Rules::RUNNER, routes!(agents::work))
         .add(Rules::READ, routes!(models::list))

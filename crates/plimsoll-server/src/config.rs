@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_slots::desk::{DeskConfig, PendingLimits};
+use plimsoll_slots::desk::{DeskConfig, EndedSlotLimits, PendingLimits};
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::Span;
@@ -90,6 +90,7 @@ struct File {
     residency: Option<Span>,
     reservation_lease: Option<Lease>,
     pending: PendingFile,
+    ended_slots: EndedSlotsEntry,
     accounts: BTreeMap<String, ShareEntry>,
     models: Option<Vec<Model>>,
     schedulerlog: schedulerlog::Settings,
@@ -98,6 +99,14 @@ struct File {
     tls: Option<TlsFiles>,
     log: Option<LogFormat>,
     log_decisions: bool,
+}
+
+/// The limits on the ended slots that are kept.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct EndedSlotsEntry {
+    count: Option<usize>,
+    keep: Option<Span>,
 }
 
 /// The limits on pending reservations.
@@ -138,6 +147,7 @@ pub fn load(options: &Options) -> Result<Loaded> {
         desk: DeskConfig {
             reservation_lease: file.reservation_lease.unwrap_or(Lease::DEFAULT),
             pending: pending_limits(&file.pending)?,
+            ended_slots: ended_slots(&file.ended_slots)?,
             ..desk_config(file.heartbeat, file.lease)?
         },
         models: distinct(file.models)?,
@@ -166,6 +176,15 @@ fn yaml_message(error: &serde_saphyr::Error) -> String {
         .to_string()
         .replace("duplicate mapping key: ", "duplicate key ")
         .replace(", set DuplicateKeyPolicy in Options if acceptable", "")
+}
+
+fn ended_slots(entry: &EndedSlotsEntry) -> Result<EndedSlotLimits> {
+    let default = EndedSlotLimits::DEFAULT;
+    let count = entry.count.unwrap_or(default.count);
+    if count > 100_000 {
+        bail!("ended_slots.count must be at most 100000, not {count}");
+    }
+    Ok(EndedSlotLimits { count, keep: entry.keep.unwrap_or(default.keep) })
 }
 
 fn data_dir(configured: Option<PathBuf>) -> Result<PathBuf> {
@@ -312,7 +331,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("policy: best", &["policy", "best", "pack-nodes"]),
             ("limits: {bdy: 1}", &["bdy", "line 1"]),
             ("limits: {body: 0}", &["limits.body"]),
-            ("limits: {body: 1GB}", &["1GB", "line 1"]),
+            ("limits: {body: 1 gig}", &["1 gig", "line 1"]),
             ("schedulerlog: {max: 1}", &["max", "line 1"]),
             ("schedulerlog: {max_pods: 0}", &["max_pods is 0", "at least 1"]),
             ("policy: pack\npolicy: spread", &["duplicate key policy"]),

@@ -83,12 +83,25 @@ pub(crate) struct Socket {
     pub(crate) url: String,
 }
 
+fn not_listening(address: SocketAddr, error: io::Error) -> anyhow::Error {
+    let port = address.port();
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "; another program uses port {port} (`ss -ltnp sport = :{port}` names it): choose another \
+             port with --listen {}:0",
+            address.ip()
+        ),
+        _ => String::new(),
+    };
+    anyhow::Error::new(error).context(format!("cannot listen on {address}{advice}"))
+}
+
 impl Socket {
     /// Binds the address, and reads the certificate.
     pub(crate) fn bind(config: &HttpConfig) -> Result<Socket> {
         let tls = config.tls.as_ref().map(tls::load).transpose()?.map(RustlsConfig::from_config);
         let listener = TcpListener::bind(config.listen)
-            .with_context(|| format!("cannot listen on {}", config.listen))?;
+            .map_err(|error| not_listening(config.listen, error))?;
         listener.set_nonblocking(true).context("cannot prepare the socket")?;
         let address = listener.local_addr().context("cannot read the address of the socket")?;
         let scheme = if tls.is_some() { "https" } else { "http" };

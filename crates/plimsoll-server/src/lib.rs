@@ -5,6 +5,7 @@
 //!       ──▶ Engine::read  ───────────────────────────────────────▶ what is durable
 //! ```
 
+mod activity;
 mod api;
 pub mod application;
 mod breaches;

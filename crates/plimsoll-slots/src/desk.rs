@@ -30,9 +30,11 @@ use crate::size::Span;
 
 mod backlog;
 mod census;
+mod ended;
 mod following;
 mod leases;
 mod limits;
+mod maintenance;
 mod measurements;
 mod models;
 mod orders;
@@ -49,8 +51,10 @@ mod view;
 
 pub use backlog::{PendingLimit, PendingLimits};
 pub use census::Census;
+pub use ended::{EndedSlot, EndedSlotLimits, SlotEnding};
 pub use leases::RenewError;
 pub use limits::ReportProblem;
+pub use maintenance::Intake;
 pub use models::{FileGap, ModelChange, ModelsState};
 pub use reasons::{Loss, SlotFailure, StatusReason};
 pub use reservation::{
@@ -77,6 +81,8 @@ pub struct DeskConfig {
     pub lease: Span,
     /// The number of ended reservations to remember, so that a repeated request finds its answer.
     pub ended_kept: usize,
+    /// The limits on the ended slots to remember.
+    pub ended_slots: EndedSlotLimits,
     /// The lease of a reservation whose request names none.
     pub reservation_lease: Lease,
     pub pending: PendingLimits,
@@ -88,6 +94,7 @@ impl Default for DeskConfig {
             heartbeat: Span::seconds(2),
             lease: Span::seconds(15),
             ended_kept: 10_000,
+            ended_slots: EndedSlotLimits::DEFAULT,
             reservation_lease: Lease::DEFAULT,
             pending: PendingLimits::DEFAULT,
         }
@@ -256,9 +263,11 @@ impl Front for Desk {
         self.expire_leases(core);
         self.close_silent_runners(core);
         self.step(core, Event::Tick);
+        self.advance_drains(core);
         self.serve_pending(core);
         self.prewarm(core);
         self.reservations.forget_oldest(&mut self.log, self.config.ended_kept);
+        self.slots.forget_ended(&mut self.log, self.config.ended_slots, core.now());
     }
 
     fn handle(&mut self, core: &mut Core<'_>, event: Event) {

@@ -35,6 +35,18 @@ pub enum Runtime {
     Ollama(ServerOptions),
 }
 
+impl Runtime {
+    /// Returns its name in a declaration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Runtime::Command(_) => "command",
+            Runtime::Vllm(_) => "vllm",
+            Runtime::LlamaCpp(_) => "llama_cpp",
+            Runtime::Ollama(_) => "ollama",
+        }
+    }
+}
+
 /// A program with its arguments. `{memory_mib}` and others are replaced from the charge; `{{` is a
 /// brace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -188,7 +188,7 @@ mod tests {
         for (text, part) in [
             ("-1", "-1"),
             ("1.5", "1.5"),
-            (r#""8GB""#, "8GB"),
+            (r#""8 gigs""#, "8 gigs"),
             ("true", "true"),
             ("[[1]]", "sequence"),
         ] {

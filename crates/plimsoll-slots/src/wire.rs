@@ -15,9 +15,11 @@
 //! has it. A protocol of changes was rejected: it needs acknowledgements and a log on both sides,
 //! and both must survive restarts.
 
+mod logs;
 mod order;
 mod report;
 
+pub use logs::{LogAnswer, LogRequest, MAX_LOG_BYTES};
 pub use order::{
     Action, Launch, LaunchDevice, Order, Orders, Preload, RuntimeSettings, Start, StartCommand,
     Welcome,

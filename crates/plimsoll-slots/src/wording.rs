@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use plimsoll_core::units::Name;
+use plimsoll_core::units::{Millis, Name};
+use plimsoll_core::wording::{Clause, Topic};
 
-use crate::desk::{Ending, FileGap, Loss, PendingLimit, SlotFailure, StatusReason};
+use crate::desk::{Ending, FileGap, Loss, PendingLimit, SlotEnding, SlotFailure, StatusReason};
 use crate::memory::{
     FileProblem, LowMeasurement, MeasurementLimit, Remark, SettingChange, UnknownMemory,
     UnknownMemoryCause,
@@ -53,6 +54,68 @@ impl fmt::Display for StatusReason {
             }
             StatusReason::SlotGone { slot } => write!(f, "{slot} no longer exists"),
             StatusReason::Ended(ending) => ending.fmt(f),
+        }
+    }
+}
+
+impl StatusReason {
+    /// Renders the reason in a few words for a list.
+    pub fn brief(&self) -> String {
+        match self {
+            StatusReason::NotPlaced { reason, .. } => reason.brief(),
+            StatusReason::RunnerSilent { runner, .. } => format!("runner {runner} is silent"),
+            StatusReason::Releasing { runner, .. } => format!("releasing its memory on {runner}"),
+            StatusReason::Starting { slot, runner, .. } => {
+                format!("{slot} is starting on {runner}")
+            }
+            StatusReason::Ended(ending) => ending.brief(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns the lines about the reason.
+    pub fn clauses(&self, now: Millis) -> Vec<Clause> {
+        let because = |text: String| vec![Clause { topic: Topic::Reason, text }];
+        match self {
+            StatusReason::NotPlaced { reason, .. } => reason.clauses(now),
+            StatusReason::RunnerSilent { runner, .. } => because(format!(
+                "runner {runner} is silent and its slots stay charged; restart it, or `plimsoll \
+                 runners delete {runner}`"
+            )),
+            StatusReason::Ended(Ending::Impossible { rejection, .. }) => {
+                rejection.clauses(Some(now))
+            }
+            StatusReason::Ended(Ending::Expired { pending }) => {
+                let mut clauses = because("deadline exceeded while it was pending".to_string());
+                clauses.extend(pending.clauses(now));
+                clauses
+            }
+            StatusReason::Ended(ending) => because(ending.brief()),
+            other => because(other.brief()),
+        }
+    }
+
+    /// Returns the failure of the last start, or the reason for the end.
+    pub fn failure(&self) -> Option<&SlotFailure> {
+        match self {
+            StatusReason::NotPlaced { failure, .. } | StatusReason::Starting { failure, .. } => {
+                failure.as_ref()
+            }
+            StatusReason::Ended(Ending::Lost(Loss::Ended { failure })) => failure.as_ref(),
+            StatusReason::Ended(Ending::Expired { pending }) => pending.failure(),
+            _ => None,
+        }
+    }
+}
+
+impl Ending {
+    /// Renders the end in a few words.
+    pub fn brief(&self) -> String {
+        match self {
+            Ending::Impossible { rejection, .. } => rejection.brief(),
+            Ending::Expired { pending } => format!("deadline exceeded: {}", pending.brief()),
+            Ending::Lost(Loss::Ended { failure: Some(_) }) => "its slot ended".to_string(),
+            other => other.to_string(),
         }
     }
 }
@@ -135,9 +198,39 @@ impl fmt::Display for Loss {
         match self {
             Loss::Evicted => f.write_str("its slot was evicted to make room"),
             Loss::Stopped => f.write_str("its slot was stopped by an operator"),
+            Loss::Drained { runner } => {
+                write!(f, "its slot was stopped because an operator drained {runner}")
+            }
             Loss::ModelRemoved => f.write_str("the model was removed"),
             Loss::Ended { failure: None } => f.write_str("its slot ended"),
             Loss::Ended { failure: Some(failure) } => write!(f, "its slot ended: {failure}"),
+        }
+    }
+}
+
+impl SlotEnding {
+    /// Renders the end in a few words.
+    pub fn brief(&self) -> String {
+        match self {
+            SlotEnding::Withdrawn => "no reservation needs it any more".to_string(),
+            SlotEnding::Impossible { rejection } => rejection.brief(),
+            SlotEnding::Lost(Loss::Evicted) => "evicted to make room".to_string(),
+            SlotEnding::Lost(Loss::Stopped) => "stopped by an operator".to_string(),
+            SlotEnding::Lost(Loss::Drained { runner }) => format!("stopped: {runner} was drained"),
+            SlotEnding::Lost(Loss::ModelRemoved) => "its model was removed".to_string(),
+            SlotEnding::Lost(Loss::Ended { failure: None }) => "its process ended".to_string(),
+            SlotEnding::Lost(Loss::Ended { failure: Some(failure) }) => {
+                let text = failure.to_string();
+                text.lines().next().unwrap_or_default().to_string()
+            }
+        }
+    }
+
+    /// Returns the lines about the end.
+    pub fn clauses(&self, now: Millis) -> Vec<Clause> {
+        match self {
+            SlotEnding::Impossible { rejection } => rejection.clauses(Some(now)),
+            other => vec![Clause { topic: Topic::Reason, text: other.brief() }],
         }
     }
 }

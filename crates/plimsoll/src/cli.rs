@@ -5,6 +5,7 @@ mod client;
 mod cluster;
 mod estimate;
 mod kube;
+mod operate;
 mod replay;
 mod runner;
 mod serve;
@@ -13,18 +14,23 @@ use std::path::PathBuf;
 
 pub(crate) use replay::ReplayArgs;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::request::PlainRule;
 
+use crate::text::Detail;
 pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
-    ApplyArgs, DecisionsArgs, QueueArgs, ReleaseArgs, RenewArgs, ReservationsArgs, ReserveArgs,
-    RunnersArgs, ServerArgs, ShowArgs, SlotsArgs, TopArgs,
+    ApplyArgs, DecisionsArgs, ListFormat, QueueArgs, ReleaseArgs, RenewArgs, ReservationsArgs,
+    ReserveArgs, RunnersArgs, ServerArgs, ShowArgs, SlotListArgs, SlotsArgs, TopArgs,
 };
 pub(crate) use cluster::{ClusterArgs, DevicesArgs, Invocation};
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use kube::{KubeArgs, KubeCommand, ManifestsArgs, UninstallGuardArgs};
+pub(crate) use operate::{
+    ChangeArgs, ContextAction, ContextArgs, DeleteArgs, DrainArgs, EventsArgs, ListArgs, LogsArgs,
+    ModelsAction, ModelsArgs, NamedArgs, PlanArgs, RunnersAction, SlotsAction, StopArgs,
+};
 pub(crate) use runner::{LogFormat, RunnerArgs};
 pub(crate) use serve::ServeArgs;
 
@@ -42,12 +48,64 @@ Examples:\n  kubectl get nodes,pods -A -o json | plimsoll audit -f -\n  plimsoll
 pub(crate) struct Cli {
     /// Use colour: auto, always or never; NO_COLOR is honoured
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    #[arg(help_heading = "Global options", display_order = 900, hide_possible_values = true)]
     pub(crate) color: Color,
     /// Omit the summary of the input, and show no progress
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "Global options", display_order = 901)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The groups of commands in the help of the program.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Offline (no server needed)", &["simulate", "explain", "audit", "devices", "estimate"]),
+    ("Server", &["serve", "runner", "kube"]),
+    (
+        "Operate",
+        &[
+            "apply",
+            "plan",
+            "models",
+            "slots",
+            "runners",
+            "reservations",
+            "queue",
+            "decisions",
+            "events",
+            "logs",
+            "reserve",
+            "renew",
+            "release",
+            "top",
+            "context",
+        ],
+    ),
+    ("Tools", &["scenario", "replay", "chaos", "completions", "man", "help"]),
+];
+
+/// Returns the command line with its commands in groups.
+pub(crate) fn command() -> clap::Command {
+    let mut plain = Cli::command();
+    plain.build();
+    let about = |name: &&str| {
+        let found = plain.find_subcommand(name).and_then(|found| found.get_about());
+        (name.to_string(), found.map(ToString::to_string).unwrap_or_default())
+    };
+    let groups = GROUPS.map(|(title, names)| (title, names.iter().map(about).collect()));
+    let option = |arg: &clap::Arg| {
+        let short = arg.get_short().map_or(String::new(), |short| format!("-{short}, "));
+        let long = arg.get_long().unwrap_or_default();
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        (format!("{short}--{long}"), help)
+    };
+    let options = ("Global options", plain.get_arguments().map(option).collect());
+    let groups: Vec<(&str, Vec<(String, String)>)> = groups.into_iter().chain([options]).collect();
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}{{after-help}}",
+        crate::text::groups(&groups)
+    );
+    Cli::command().help_template(template)
 }
 
 /// The use of colour.
@@ -92,44 +150,48 @@ Exit codes: 0 nothing found; 1 something found; 2 error."
     /// Show every device of a cluster: its line, its holders, and what is free and promised
     #[command(after_help = cluster::DEVICES)]
     Devices(DevicesArgs),
-    /// Run scenario files, or convert a dump into one to attach to a bug report
-    #[command(
-        after_help = "Examples:\n  plimsoll scenario run scenarios/time-slicing-replicas-are-not-capacity.txt\n  \
-plimsoll scenario run scenarios/*.txt --update\n  \
-plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
-Exit codes: 0 as expected; 1 the outcome differs; 2 error."
-    )]
-    #[command(args_conflicts_with_subcommands = true)]
-    Scenario(ScenarioArgs),
-    /// Replay a server's journal and compare the decisions, or show one decision in full
-    Replay(ReplayArgs),
-    /// Run the agent on a GPU machine: report devices, start and stop model servers
-    #[command(after_help = runner::EXAMPLES)]
-    Runner(RunnerArgs),
+    /// Estimate a model's GPU memory from its file headers, and what fits a given device
+    #[command(after_help = estimate::EXAMPLES)]
+    Estimate(EstimateArgs),
     /// Run the server that places models on the GPUs of its runners
     #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),
+    /// Run the agent on a GPU machine: report devices, start and stop model servers
+    #[command(after_help = runner::EXAMPLES)]
+    Runner(RunnerArgs),
     /// Watch a Kubernetes cluster: keep its ledger, explain its pods, and serve both
     #[command(after_help = kube::EXAMPLES)]
     Kube(KubeArgs),
-    /// List slots: which model runs where, its memory, and whether it is evictable
-    #[command(after_help = client::SLOTS)]
-    Slots(SlotsArgs),
-    /// List reservations: their status, client, slot and lease
-    #[command(after_help = client::RESERVATIONS)]
-    Reservations(ReservationsArgs),
-    /// List runners, and each GPU with its load
-    #[command(after_help = client::RUNNERS)]
-    Runners(RunnersArgs),
-    /// List the latest decisions
-    #[command(after_help = client::DECISIONS)]
-    Decisions(DecisionsArgs),
-    /// List pending slots and reservations in order, and why they are pending
-    #[command(after_help = client::QUEUE)]
-    Queue(QueueArgs),
     /// Declare models from files; all of them or none
     #[command(after_help = client::APPLY)]
     Apply(ApplyArgs),
+    /// Show what `apply` would change, where each model would go, and what can never fit
+    #[command(after_help = operate::PLAN)]
+    Plan(PlanArgs),
+    /// List, show or delete the declared models
+    #[command(after_help = operate::MODELS)]
+    Models(ModelsArgs),
+    /// List, show or stop slots: which model runs where, its memory, and whether it is evictable
+    #[command(after_help = client::SLOTS)]
+    Slots(SlotsArgs),
+    /// List, show, cordon, drain or delete runners, with the load of each GPU
+    #[command(after_help = client::RUNNERS)]
+    Runners(RunnersArgs),
+    /// List reservations: their status, client, slot and lease
+    #[command(after_help = client::RESERVATIONS)]
+    Reservations(ReservationsArgs),
+    /// List pending slots and reservations in order, and why they are pending
+    #[command(after_help = client::QUEUE)]
+    Queue(QueueArgs),
+    /// List the latest decisions
+    #[command(after_help = client::DECISIONS)]
+    Decisions(DecisionsArgs),
+    /// List what happened to slots and runners
+    #[command(after_help = operate::EVENTS)]
+    Events(EventsArgs),
+    /// Print the output of a slot, also of one that has ended
+    #[command(after_help = operate::LOGS)]
+    Logs(LogsArgs),
     /// Reserve one request's share of a model, as a client program would
     #[command(after_help = client::RESERVE)]
     Reserve(ReserveArgs),
@@ -142,14 +204,25 @@ Exit codes: 0 as expected; 1 the outcome differs; 2 error."
     /// Watch a server live: GPUs and their holders, slots, pending requests, decisions
     #[command(after_help = client::TOP)]
     Top(TopArgs),
+    /// Manage named servers
+    #[command(after_help = operate::CONTEXT)]
+    Context(ContextArgs),
+    /// Run scenario files, or convert a dump into one to attach to a bug report
+    #[command(
+        after_help = "Examples:\n  plimsoll scenario run scenarios/time-slicing-replicas-are-not-capacity.txt\n  \
+plimsoll scenario run scenarios/*.txt --update\n  \
+plimsoll scenario --from cluster.json --anonymise > report.txt\n\n\
+Exit codes: 0 as expected; 1 the outcome differs; 2 error."
+    )]
+    #[command(args_conflicts_with_subcommands = true)]
+    Scenario(ScenarioArgs),
+    /// Replay a server's journal and compare the decisions, or show one decision in full
+    Replay(ReplayArgs),
     /// Run seeded fault injection (lost, late and repeated messages, crashes) and check invariants
     #[command(after_help = "Examples:\n  plimsoll chaos\n  plimsoll chaos --seed 42 --days 1\n  \
 plimsoll chaos --events 100000000 --threads 2 -o json\n\n\
 Exit codes: 0 no violation; 1 an invariant was violated, with the command to reproduce it; 2 error.")]
     Chaos(ChaosArgs),
-    /// Estimate a model's GPU memory from its file headers, and what fits a given device
-    #[command(after_help = estimate::EXAMPLES)]
-    Estimate(EstimateArgs),
     /// Print shell completions
     #[command(
         after_help = "Example:\n  plimsoll completions bash > /etc/bash_completion.d/plimsoll"
@@ -188,6 +261,13 @@ pub(crate) struct InputArgs {
     pub(crate) ignore_resource: Vec<String>,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
+}
+
+impl ExplainArgs {
+    /// Returns the nodes that are shown.
+    pub(crate) fn detail(&self) -> Detail {
+        if self.full { Detail::Full } else { Detail::Nearest }
+    }
 }
 
 /// The placement policy.
@@ -266,7 +346,7 @@ pub(crate) struct SimulateArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
-    /// Show all nodes of a rejection instead of the nearest ten, and name every pod
+    /// Show every pod, device and node instead of a summary
     #[arg(long)]
     pub(crate) full: bool,
 }
@@ -280,6 +360,9 @@ pub(crate) struct ExplainArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
+    /// Show every node with every device, instead of the nearest
+    #[arg(long)]
+    pub(crate) full: bool,
     /// From files: a pod, as NAMESPACE/POD or its unique name. From a server: a decision (1234.0),
     /// a slot (slot-7), a reservation (reservation-12), or a client as NAMESPACE/NAME
     #[arg(value_name = "WHAT")]
@@ -333,11 +416,26 @@ pub(crate) struct ScenarioFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        let mut plain = Cli::command();
+        plain.build();
+        let mut all: Vec<&str> = plain.get_subcommands().map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        all.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, all);
+        let help = command().render_help().to_string();
+        let at = |part: &str| help.find(part).unwrap_or_else(|| panic!("{part}: {help}"));
+        assert!(at("Operate") < at("  logs") && at("  logs") < at("Tools"), "{help}");
+        assert!(at("Tools") < at("Global options"), "{help}");
     }
 
     #[test]

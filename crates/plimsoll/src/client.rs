@@ -17,6 +17,8 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
 use crate::cli::ServerArgs;
+use crate::contexts;
+use crate::near;
 pub(crate) use error::ClientError;
 use error::Rejection;
 pub(crate) use path::segment;
@@ -42,6 +44,49 @@ const MOST_PAGES: usize = 100_000;
 
 /// The number of times that a list is read from its start because it changed meanwhile.
 const TRIES: usize = 3;
+
+/// The kind of a named thing on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Model,
+    Runner,
+    Slot,
+}
+
+impl Kind {
+    fn noun(self) -> &'static str {
+        match self {
+            Kind::Model => "model",
+            Kind::Runner => "runner",
+            Kind::Slot => "slot",
+        }
+    }
+
+    fn field(self) -> &'static str {
+        match self {
+            Kind::Model => "name",
+            Kind::Runner => "runner_id",
+            Kind::Slot => "id",
+        }
+    }
+
+    pub(crate) fn list_path(self) -> &'static str {
+        match self {
+            Kind::Model => "/api/v1/models",
+            Kind::Runner => "/api/v1/runners",
+            Kind::Slot => "/api/v1/scheduler/slots",
+        }
+    }
+
+    fn path(self, name: &str) -> String {
+        let name = segment(name);
+        match self {
+            Kind::Model => format!("/api/v1/models/{name}"),
+            Kind::Runner => format!("/api/v1/runners/{name}/status"),
+            Kind::Slot => format!("/api/v1/scheduler/slots/{name}"),
+        }
+    }
+}
 
 /// A connection to a server.
 pub(crate) struct Client {
@@ -69,7 +114,8 @@ impl Client {
     /// Checks address, token and certificates without sending a request. A token is sent
     /// unencrypted to another machine only if that is allowed.
     pub(crate) fn new(args: &ServerArgs) -> Result<Client> {
-        let server = address(args);
+        let args = &contexts::applied(args)?;
+        let server = address(args.server.as_deref());
         let server = server.trim_end_matches('/').to_string();
         let uri: Uri = server.parse().with_context(|| format!("--server {server} is not a URL"))?;
         let transport = match uri.scheme_str() {
@@ -187,6 +233,44 @@ impl Client {
         self.answer(url, request.call()).map(|_| ())
     }
 
+    /// Reads a thing by its name. If there is none, the error suggests similar names.
+    pub(crate) fn named<T: DeserializeOwned>(&self, kind: Kind, name: &str) -> Result<T> {
+        self.get(&kind.path(name)).map_err(|error| self.with_suggestion(error, kind, name))
+    }
+
+    /// Rejects a name that a filter gives and that does not exist.
+    pub(crate) fn check_named(&self, kind: Kind, name: Option<&str>) -> Result<()> {
+        let Some(name) = name else { return Ok(()) };
+        let found: Option<serde_json::Value> = self.find(&kind.path(name))?;
+        match found {
+            Some(_) => Ok(()),
+            None => bail!("there is no {} {name}{}", kind.noun(), self.suggestion(kind, name)),
+        }
+    }
+
+    /// Adds similar names to the error of a thing that does not exist.
+    pub(crate) fn with_suggestion(
+        &self,
+        error: ClientError,
+        kind: Kind,
+        name: &str,
+    ) -> anyhow::Error {
+        let suggestion = match error.status() {
+            Some(404) => self.suggestion(kind, name),
+            _ => String::new(),
+        };
+        match suggestion.is_empty() {
+            true => error.into(),
+            false => anyhow::anyhow!("{error}{suggestion}"),
+        }
+    }
+
+    fn suggestion(&self, kind: Kind, name: &str) -> String {
+        let rows: Vec<serde_json::Value> = self.list(kind.list_path(), None).unwrap_or_default();
+        let names = rows.iter().filter_map(|row| row.get(kind.field())?.as_str());
+        near::suggestion(&near::similar_names(name, names))
+    }
+
     fn authorised<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
         match &self.token {
             Some(token) => request.header("Authorization", token.header()),
@@ -227,8 +311,8 @@ fn header(response: &Response<Body>, name: &str) -> Option<String> {
 }
 
 /// Returns the address from the command line, the environment, or the default.
-fn address(args: &ServerArgs) -> String {
-    let given = args.server.clone().or_else(|| std::env::var(SERVER_VARIABLE).ok());
+pub(crate) fn address(server: Option<&str>) -> String {
+    let given = server.map(String::from).or_else(|| std::env::var(SERVER_VARIABLE).ok());
     given.filter(|server| !server.is_empty()).unwrap_or_else(|| DEFAULT_SERVER.to_string())
 }
 

@@ -8,6 +8,7 @@
 mod cli;
 mod client;
 mod commands;
+mod contexts;
 mod input;
 mod live;
 mod load;
@@ -20,7 +21,7 @@ mod top;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use mimalloc::MiMalloc;
 
 /// The scheduler allocates many small, short-lived rows, which mimalloc handles well.
@@ -28,7 +29,8 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let mut cli = cli::Cli::parse();
+    let matches = cli::command().get_matches();
+    let mut cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli::Invocation::from_program(std::env::args_os().next().as_deref()).apply(&mut cli);
     output::set_color(cli.color);
     match commands::run(&cli) {

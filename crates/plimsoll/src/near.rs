@@ -1,4 +1,4 @@
-//! Finds a pod by name, and suggests similar names.
+//! Finds things by name, and suggests similar names.
 
 use anyhow::{Result, bail};
 use plimsoll_core::request::RequestId;
@@ -32,7 +32,8 @@ fn split(wanted: &str) -> (Option<&str>, &str) {
     wanted.split_once('/').map_or((None, wanted), |(namespace, name)| (Some(namespace), name))
 }
 
-fn suggestion(names: &[String]) -> String {
+/// Formats a suggestion to add to an error; empty without names.
+pub(crate) fn suggestion(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => format!("; did you mean {one}?"),
@@ -41,6 +42,14 @@ fn suggestion(names: &[String]) -> String {
 }
 
 /// Returns the names with a small edit distance, the nearest first, then those that contain it.
+pub(crate) fn similar_names<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut ranked: Vec<(Similarity, String)> =
+        names.filter_map(|name| Some((name_similarity(wanted, name)?, name.to_string()))).collect();
+    ranked.sort();
+    ranked.into_iter().take(SUGGESTED).map(|(_, name)| name).collect()
+}
+
+/// Returns the pods with similar names in the same order.
 fn similar<'a>(wanted: &str, pods: impl Iterator<Item = &'a RequestId>) -> Vec<String> {
     let mut ranked: Vec<(Similarity, String)> =
         pods.filter_map(|id| Some((similarity(wanted, id)?, id.to_string()))).collect();
@@ -58,12 +67,19 @@ enum Similarity {
 
 fn similarity(wanted: &str, id: &RequestId) -> Option<Similarity> {
     let (namespace, name) = split(wanted);
-    let apart = strsim::damerau_levenshtein(&name.to_lowercase(), &id.name.to_lowercase());
     let elsewhere = namespace.map_or(0, |ns| strsim::damerau_levenshtein(ns, &id.account).min(2));
-    if apart <= (name.chars().count() / 3).max(2) {
-        return Some(Similarity::Misspelled(apart + elsewhere));
+    Some(match name_similarity(name, &id.name)? {
+        Similarity::Misspelled(apart) => Similarity::Misspelled(apart + elsewhere),
+        contains => contains,
+    })
+}
+
+fn name_similarity(wanted: &str, name: &str) -> Option<Similarity> {
+    let apart = strsim::damerau_levenshtein(&wanted.to_lowercase(), &name.to_lowercase());
+    if apart <= (wanted.chars().count() / 3).max(2) {
+        return Some(Similarity::Misspelled(apart));
     }
-    let is_part = !name.is_empty() && id.name.contains(name);
+    let is_part = !wanted.is_empty() && name.contains(wanted);
     is_part.then_some(Similarity::Contains(apart))
 }
 

@@ -1,11 +1,12 @@
 //! Standard output, standard error and exit codes.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::cli::Color;
+use crate::text::{Page, Width};
 
 /// The amount of text beside the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,24 @@ pub(crate) fn set_color(color: Color) {
         Color::Never => anstream::ColorChoice::Never,
     }
     .write_global();
+}
+
+/// Returns the width of standard output: that of $COLUMNS, else of the terminal; a pipe has none.
+pub(crate) fn width() -> Width {
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || {
+        let size = io::stdout().is_terminal().then(crossterm::terminal::size)?.ok()?;
+        Some(usize::from(size.0))
+    };
+    match set.or_else(terminal).filter(|columns| *columns > 0) {
+        Some(columns) => Width::Columns(columns),
+        None => Width::Unlimited,
+    }
+}
+
+/// Creates an empty page that fits standard output.
+pub(crate) fn page() -> Page {
+    Page::new(width())
 }
 
 /// Prints text on standard output.

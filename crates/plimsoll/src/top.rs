@@ -8,8 +8,10 @@
 //!                                           draw
 //! ```
 
+mod action;
 mod draw;
 mod fleet;
+mod history;
 mod poll;
 mod screen;
 mod state;

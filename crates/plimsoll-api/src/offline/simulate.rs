@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::InputRow;
 use crate::breach::BreachRow;
+use crate::clause::ClauseRow;
 use crate::device::{DeviceRow, NodeRow, Role};
 use crate::explanation::{PromisedRow, RemedyRow};
 use crate::names::named;
@@ -166,6 +167,8 @@ pub struct UnplacedRow {
     pub status: UnplacedStatus,
     /// The rejection in one sentence, with the nearest miss.
     pub summary: String,
+    /// The same line by line.
+    pub clauses: Vec<ClauseRow>,
     pub promised: Option<PromisedRow>,
     pub nodes_considered: usize,
     /// The nearest ten of them; all with `--full`.

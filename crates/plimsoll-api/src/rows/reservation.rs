@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::GpuAllocation;
+use crate::clause::WhyRow;
 use crate::explanation::PromisedRow;
 use crate::names::named;
 use crate::time::Time;
@@ -57,6 +58,8 @@ pub struct ReservationRow {
     pub gpu_allocation: Option<GpuAllocation>,
     /// The reason for the status, in one sentence with its numbers.
     pub reason: String,
+    #[serde(flatten)]
+    pub why: WhyRow,
     /// The placement that is promised to its slot.
     pub promised: Option<PromisedRow>,
     pub created: Time,
@@ -189,6 +192,8 @@ pub struct QueueRow {
     pub created: Time,
     /// The reason why it is pending, in one sentence with its numbers.
     pub reason: String,
+    #[serde(flatten)]
+    pub why: WhyRow,
     /// The reservations in the slot; 1 for a reservation.
     pub reservations: u32,
     pub priority: i32,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::units::Bytes;
+use plimsoll_slots::size::Span;
 use plimsoll_slots::wire::Process;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -20,6 +21,12 @@ pub struct RunnerRow {
     /// The time of its first registration.
     pub created: Time,
     pub status: RunnerState,
+    /// The readiness for new slots, as set by an operator.
+    #[serde(default)]
+    pub intake: Intake,
+    /// The time at which a drain stops the slots that are still busy, if it does.
+    #[serde(default)]
+    pub drain_deadline: Option<Time>,
     /// The time since when it is silent, if it missed its lease.
     pub silent_since: Option<Time>,
     /// The time of its last heartbeat; null if it sent none since the server started.
@@ -56,6 +63,30 @@ named! {
         /// It is shutting down and stops its slots; it gets no new work.
         Stopping = "stopping",
     }
+}
+
+named! {
+    /// The readiness of a runner for new slots.
+    #[derive(Default)]
+    Intake {
+        #[default]
+        Open = "open",
+        /// It gets no new slots, and keeps those that it has.
+        Cordoned = "cordoned",
+        /// It gets no new slots; those that it has are stopped when they are idle.
+        Draining = "draining",
+    }
+}
+
+/// The options of a drain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrainBody {
+    /// The time after which slots that are still busy are stopped, such as `10m`. Without it they
+    /// are never stopped while they are busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "10m")]
+    pub deadline: Option<Span>,
 }
 
 /// A runner with its GPUs.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::MemorySource;
+use crate::clause::WhyRow;
 use crate::names::named;
 use crate::time::Time;
 
@@ -61,16 +62,49 @@ pub struct SlotRow {
     pub endpoint: Option<String>,
     /// Its state in one sentence: why it is pending, or why its last start failed.
     pub reason: String,
+    #[serde(flatten)]
+    pub why: WhyRow,
+    /// Failed starts since the last successful one.
+    #[serde(default)]
+    pub failures: u32,
+    /// The time of the next start after a failed one.
+    #[serde(default)]
+    pub retry_at: Option<Time>,
     /// The number of its start, which reports refer to; null while it holds nothing.
     pub generation: Option<u64>,
     /// Started before a client asked for it. Such a slot is evicted first.
     pub prewarmed: bool,
     /// Reported by a runner and not created by this server.
     pub adopted: bool,
+    /// Its end; null while it exists.
+    #[serde(default)]
+    pub ended: Option<EndedRow>,
     /// The measured memory on each GPU, if it can be measured.
     pub used: Vec<OnDevice>,
     /// It used more than its model declares, and is charged what it uses.
     pub outgrown: bool,
+}
+
+/// The end of a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndedRow {
+    pub at: Time,
+    /// `withdrawn`, `impossible`, `evicted`, `stopped`, `drained`, `model_removed` or `ended`.
+    pub cause: String,
+}
+
+/// A part of the output of a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogRow {
+    pub slot_id: String,
+    pub runner_id: String,
+    /// The offset of the text in bytes.
+    pub from: u64,
+    /// The offset after it, for the next request.
+    pub next: u64,
+    pub text: String,
+    /// The slot has ended; no more output follows.
+    pub has_ended: bool,
 }
 
 /// The GPUs that a slot holds.

@@ -30,7 +30,11 @@ impl Step<'_> {
         }
         let ledger = &self.scheduler.ledger;
         let on_node = ledger.holdings_on(ledger.node_id(&nearest.node)?);
-        let mut holdings: Vec<&Holding> = on_node.map(|(_, holding)| holding).collect();
+        // The end of a holder without a device would release no device memory.
+        let mut holdings: Vec<&Holding> = on_node
+            .map(|(_, holding)| holding)
+            .filter(|holding| !holding.charges.is_empty())
+            .collect();
         holdings.sort_by_key(|holding| !is_on_device(holding, nearest.device.ordinal));
         let mut holders: Vec<HolderNotEvictable> = holdings
             .into_iter()

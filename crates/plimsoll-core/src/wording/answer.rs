@@ -2,10 +2,11 @@
 
 use std::fmt::{self, Display};
 
-use super::list;
+use super::{Clause, Topic, list};
 use crate::event::{Answer, RejectedCall};
 use crate::queue::PendingReason;
 use crate::request::RequestId;
+use crate::units::Millis;
 
 /// Renders why a request is not placed: `cannot place default/web: needs …`.
 pub fn cannot_place(request: &RequestId, reason: &impl Display) -> String {
@@ -37,6 +38,26 @@ impl Display for PendingReason {
                 write!(f, "its start on {node} failed; retried from {retry_at}")
             }
             PendingReason::NotAdmitted(error) => error.fmt(f),
+        }
+    }
+}
+
+impl PendingReason {
+    /// Renders the reason in a few words for a list. The count of failed starts and the next try
+    /// are data of the pending request.
+    pub fn brief(&self) -> String {
+        match self {
+            PendingReason::Rejected(rejection) => rejection.brief(),
+            PendingReason::StartFailed { node, .. } => format!("its start on {node} failed"),
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns the lines about the reason.
+    pub fn clauses(&self, now: Millis) -> Vec<Clause> {
+        match self {
+            PendingReason::Rejected(rejection) => rejection.clauses(Some(now)),
+            other => vec![Clause { topic: Topic::Reason, text: other.brief() }],
         }
     }
 }

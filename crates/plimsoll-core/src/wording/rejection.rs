@@ -6,10 +6,10 @@ use super::reason::{device_detail, device_phrase, node_detail, node_phrase};
 use super::{SizeFormat, list, plural, write_joined};
 use crate::rejection::{
     AskedNeed, DecisionSummary, DeviceReasonCount, HeldBy, Holder, HolderNotEvictable, HolderState,
-    NearestMiss, NodeReasonCount, PlacedOn, Rejection,
+    NearestMiss, NodeReasonCount, OccupiedDevice, PlacedOn, Rejection,
 };
 use crate::request::{Amount, RequestId, Shape};
-use crate::units::{Bytes, Name};
+use crate::units::{Bytes, Millis, Name, Timespan};
 
 impl Display for DecisionSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,22 +38,61 @@ impl Display for PlacedOn {
 impl Display for Rejection {
     /// Reads after "cannot place X: ". What is needed and the nearest miss come first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_joined(f, self.clauses(), "; ")
+        for (index, Clause { topic, text }) in self.clauses(None).iter().enumerate() {
+            let follows_nearest = *topic == Topic::HeldBy && self.nearest.is_some();
+            f.write_str(match index {
+                0 => "",
+                _ if follows_nearest => ", ",
+                _ => "; ",
+            })?;
+            f.write_str(match topic {
+                Topic::Reason | Topic::Occupied | Topic::Judged => "",
+                Topic::Needs => "needs ",
+                Topic::Nearest => "nearest is ",
+                Topic::HeldBy => "held by ",
+                Topic::NotEvictable => "not evictable: ",
+            })?;
+            f.write_str(text)?;
+        }
+        Ok(())
     }
 }
 
+/// The subject of one line about a rejection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// The request as a whole, such as an incomplete gang.
+    Reason,
+    Needs,
+    /// The device that came nearest to fitting.
+    Nearest,
+    /// The holders of that device.
+    HeldBy,
+    /// A device that only its holders make unusable.
+    Occupied,
+    /// The number of devices and nodes by reason.
+    Judged,
+    NotEvictable,
+}
+
+/// One line about a rejection, without the name of its topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clause {
+    pub topic: Topic,
+    pub text: String,
+}
+
 impl Rejection {
-    fn clauses(&self) -> Vec<String> {
+    /// Returns the lines about the rejection. At a time, they say how long until a holder is
+    /// evictable; without one, when.
+    pub fn clauses(&self, now: Option<Millis>) -> Vec<Clause> {
         let mut clauses = Vec::new();
-        clauses.extend(self.request.as_ref().map(ToString::to_string));
+        let mut add = |topic, text| clauses.push(Clause { topic, text });
+        if let Some(reason) = &self.request {
+            add(Topic::Reason, reason.to_string());
+        }
         if let Some(node) = &self.fits_on {
-            clauses.push(match self.request {
-                Some(ref reason) if reason.is_by_account() => {
-                    format!("otherwise it would fit on {node}")
-                }
-                Some(_) => format!("this member alone fits on {node}"),
-                None => "left out: its gang has the members that it needs".to_string(),
-            });
+            add(Topic::Reason, self.member_text(node));
             return clauses;
         }
         let is_judged = self.devices > 0
@@ -61,20 +100,62 @@ impl Rejection {
             || !self.node_reasons.is_empty();
         // Without a need the reasons speak: a resource that names a GPU can be among them.
         if is_judged && !self.asked.is_empty() {
-            clauses.push(format!("needs {}", self.asked_text()));
+            add(Topic::Needs, self.asked_text());
         }
-        clauses.extend(self.nearest.as_ref().map(|nearest| self.nearest_text(nearest)));
-        clauses.extend(self.counts());
-        clauses.extend(self.occupied.as_ref().map(|occupied| {
-            let held_by = held_by(&occupied.held_by);
-            format!("{} on {} is held by {held_by}", occupied.device.name, occupied.node)
-        }));
-        clauses.extend(self.not_evictable.as_ref().map(|not_evictable| {
-            let holders: Vec<String> =
-                not_evictable.holders.iter().map(ToString::to_string).collect();
-            format!("not evictable: {}", list(&holders, not_evictable.more))
-        }));
+        if let Some(nearest) = &self.nearest {
+            add(Topic::Nearest, self.nearest_text(nearest));
+            if !nearest.too_small && !nearest.held_by.is_empty() {
+                let format = SizeFormat::for_shortfall(nearest.need, limit(nearest));
+                add(Topic::HeldBy, held_by_in(&nearest.held_by, format));
+            }
+        }
+        if let Some(counts) = self.counts() {
+            add(Topic::Judged, counts);
+        }
+        if let Some(OccupiedDevice { node, device, held_by: holders }) = &self.occupied {
+            add(
+                Topic::Occupied,
+                format!("{} on {node} is held by {}", device.name, held_by(holders)),
+            );
+        }
+        if let Some(not_evictable) = &self.not_evictable {
+            let holders = not_evictable.holders.iter().map(|holder| holder.text(now));
+            let holders: Vec<String> = holders.collect();
+            add(Topic::NotEvictable, list(&holders, not_evictable.more));
+        }
         clauses
+    }
+
+    /// Renders the rejection in a few words for a list: `35.5 GiB short on demo-a100/1`.
+    pub fn brief(&self) -> String {
+        if let Some(reason) = &self.request {
+            return reason.to_string();
+        }
+        if let Some(node) = &self.fits_on {
+            return self.member_text(node);
+        }
+        let Some(nearest) = &self.nearest else {
+            let first = self.counts().or_else(|| Some(format!("needs {}", self.asked_text())));
+            return first.unwrap_or_default();
+        };
+        let format = SizeFormat::for_shortfall(nearest.need, limit(nearest));
+        let (node, ordinal) = (&nearest.node, nearest.device.ordinal);
+        if nearest.too_small {
+            let (need, size) = (format.show(nearest.need), format.show(limit(nearest)));
+            return format!("too large: needs {need}, {node}/{ordinal} has {size} in total");
+        }
+        let short_by = format.show_difference(nearest.need, limit(nearest));
+        format!("{short_by} short on {node}/{ordinal}")
+    }
+
+    fn member_text(&self, node: &Name) -> String {
+        match self.request {
+            Some(ref reason) if reason.is_by_account() => {
+                format!("otherwise it would fit on {node}")
+            }
+            Some(_) => format!("this member alone fits on {node}"),
+            None => "left out: its gang has the members that it needs".to_string(),
+        }
     }
 
     fn asked_text(&self) -> String {
@@ -112,7 +193,7 @@ impl Rejection {
     }
 
     fn nearest_text(&self, nearest: &NearestMiss) -> String {
-        let NearestMiss { node, device, need, held_by, .. } = nearest;
+        let NearestMiss { node, device, need, .. } = nearest;
         let format = SizeFormat::for_shortfall(*need, limit(nearest));
         let is_asked = matches!(
             &self.asked[..],
@@ -122,14 +203,7 @@ impl Rejection {
         let kind = if nearest.too_small { "in total" } else { "free" };
         let size = format.show(limit(nearest));
         let short_by = format.show_difference(*need, limit(nearest));
-        let mut text = format!(
-            "nearest is {} on {node} with {size} {kind}{needed} ({short_by} short)",
-            device.name
-        );
-        if !nearest.too_small && !held_by.is_empty() {
-            text.push_str(&format!(", held by {}", held_by_in(held_by, format)));
-        }
-        text
+        format!("{} on {node} with {size} {kind}{needed} ({short_by} short)", device.name)
     }
 
     fn counts(&self) -> Option<String> {
@@ -185,13 +259,18 @@ fn in_brackets(detail: &str, count: u32) -> String {
     if count > 1 { format!(" (e.g. {detail})") } else { format!(" ({detail})") }
 }
 
-impl Display for HolderNotEvictable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}", self.request, self.reason)?;
-        match &self.promised_to {
-            Some(pending) => write!(f, ", promised to {pending})"),
-            None => f.write_str(")"),
-        }
+impl HolderNotEvictable {
+    fn text(&self, now: Option<Millis>) -> String {
+        let reason = match (self.reason.until(), now) {
+            (Some(until), Some(now)) => format!(
+                "evictable in {}",
+                Timespan::seconds(until.since(now).as_millis().div_ceil(1000))
+            ),
+            _ => self.reason.to_string(),
+        };
+        let promised = self.promised_to.as_ref();
+        let promised = promised.map_or(String::new(), |pending| format!(", promised to {pending}"));
+        format!("{} ({reason}{promised})", self.request)
     }
 }
 

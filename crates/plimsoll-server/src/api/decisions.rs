@@ -7,6 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::decide::Decision;
+use plimsoll_core::event::Answer as CoreAnswer;
+use plimsoll_core::rejection::{DecisionSummary, Rejection};
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis};
 use plimsoll_core::verdict::NodeVerdict;
@@ -19,6 +21,7 @@ use super::problem::{Answer, Problem};
 use super::state::AppState;
 use super::{memory, slots};
 use crate::decisions::{CachedDecision, Eviction};
+use plimsoll_api::clause::clause_rows;
 use plimsoll_api::explanation::{Explanation, charges, explanation};
 use plimsoll_api::rows::{DecisionRow, EvictionRow, LoadRow, ProblemRow, time};
 use plimsoll_api::verdict;
@@ -181,12 +184,21 @@ impl Page {
 /// Converts a decision that is still in memory.
 pub(crate) fn row(cached: &CachedDecision<Vec<Need>>) -> DecisionRow {
     let described = described(&cached.decision, cached.at);
+    let answered = cached.answer.as_ref().and_then(answered_rejection);
+    let clauses = match answered {
+        Some(rejection) => clause_rows(rejection.clauses(Some(cached.at))),
+        None => described.explanation.clauses.clone(),
+    };
     DecisionRow {
         memory: memory::of_size(&cached.facts, &described),
         id: Some(cached.id.to_string()),
         slot_id: Some(cached.decision.request.name.to_string()),
         reason: cached.answer.as_ref().and_then(wording::answer_reason),
-        explanation: Explanation { promised: cached.promised.clone(), ..described.explanation },
+        explanation: Explanation {
+            promised: cached.promised.clone(),
+            clauses,
+            ..described.explanation
+        },
         evictions: cached.evictions.iter().map(eviction).collect(),
         digest: Some(plimsoll_engine::store::hexadecimal(cached.digest)),
         ..described
@@ -255,6 +267,26 @@ fn loads(view: &NodeView, more: &dyn Fn(u16) -> Bytes) -> Vec<LoadRow> {
     (0_u16..).zip(view.room.devices()).map(row).collect()
 }
 
+/// Returns the rejection in an answer, which also names the holders that are not evictable.
+fn answered_rejection(answer: &CoreAnswer) -> Option<&Arc<Rejection>> {
+    match answer {
+        CoreAnswer::Pending { reason, .. } => reason.rejection(),
+        CoreAnswer::Impossible { rejection, .. } => Some(rejection),
+        _ => None,
+    }
+}
+
+fn listed_explanation(summary: &DecisionSummary, at: Millis) -> Explanation {
+    let rejection = summary.rejection();
+    let clauses = rejection.map(|rejection| clause_rows(rejection.clauses(Some(at))));
+    Explanation {
+        summary: summary.to_string(),
+        brief: rejection.map(|rejection| rejection.brief()).unwrap_or_default(),
+        clauses: clauses.unwrap_or_default(),
+        ..Explanation::default()
+    }
+}
+
 /// Converts a decision of which only the journal's summary is left.
 fn listed_row(listed: Listed) -> DecisionRow {
     let id = listed.id.to_string();
@@ -269,7 +301,7 @@ fn listed_row(listed: Listed) -> DecisionRow {
         reason: None,
         gpu_allocation: None,
         memory: None,
-        explanation: Explanation { summary: listed.summary.to_string(), ..Explanation::default() },
+        explanation: listed_explanation(&listed.summary, listed.now),
         evictions: Vec::new(),
         before: None,
         after: None,

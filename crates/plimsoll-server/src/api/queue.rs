@@ -4,11 +4,13 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::request::RequestId;
+use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{DeskView, PendingEntry};
 
 use super::input::{self, Page, Params};
 use super::problem::{Answer, Problem};
 use super::state::AppState;
+use plimsoll_api::clause::WhyRow;
 use plimsoll_api::explanation::{self, PromisedRow};
 use plimsoll_api::rows::{ProblemRow, QueueRow, QueuedKind, time};
 
@@ -26,7 +28,9 @@ pub(crate) async fn list(
     let after = page.after.clone();
     let rows = app
         .engine()?
-        .read(move |desk, core| some(desk.view(core.scheduler()), after.as_deref(), limit + 1))
+        .read(move |desk, core| {
+            some(desk.view(core.scheduler()), core.now(), after.as_deref(), limit + 1)
+        })
         .await?;
     let gone = || {
         let detail = format!(
@@ -39,12 +43,17 @@ pub(crate) async fn list(
 }
 
 /// Returns the entries after a cursor; `None` if the cursor is no longer pending.
-fn some(desk: DeskView<'_>, after: Option<&str>, most: usize) -> Option<Vec<QueueRow>> {
+fn some(
+    desk: DeskView<'_>,
+    now: Millis,
+    after: Option<&str>,
+    most: usize,
+) -> Option<Vec<QueueRow>> {
     let mut all = (1_usize..).zip(desk.pending());
     if let Some(after) = after {
         all.find(|(_, entry)| id(entry) == after)?;
     }
-    Some(all.take(most).map(|(position, entry)| row(desk, position, &entry)).collect())
+    Some(all.take(most).map(|(position, entry)| row(desk, position, &entry, now)).collect())
 }
 
 fn id(entry: &PendingEntry<'_>) -> String {
@@ -54,11 +63,12 @@ fn id(entry: &PendingEntry<'_>) -> String {
     }
 }
 
-fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRow {
+fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>, now: Millis) -> QueueRow {
     match entry {
         PendingEntry::Slot { slot, entry, reservations } => {
             let terms = &entry.request.terms;
             let promised = promised(desk, &entry.request.id);
+            let reason = desk.slot_reason(slot);
             QueueRow {
                 position,
                 kind: QueuedKind::Slot,
@@ -66,7 +76,8 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRo
                 model: slot.model.clone(),
                 runner_id: promised.as_ref().map(|promised| promised.node.to_string()),
                 created: time(slot.created),
-                reason: desk.slot_reason(slot).to_string(),
+                reason: reason.to_string(),
+                why: WhyRow::new(&reason, now),
                 reservations: *reservations,
                 priority: terms.priority,
                 prewarmed: terms.speculative,
@@ -76,25 +87,28 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>) -> QueueRo
                 promised,
             }
         }
-        PendingEntry::Reservation(reservation) => QueueRow {
-            position,
-            kind: QueuedKind::Reservation,
-            id: reservation.id.to_string(),
-            model: reservation.model.clone(),
-            runner_id: None,
-            created: time(reservation.created),
-            reason: desk
-                .status_reason(reservation.id)
-                .map(|reason| reason.to_string())
-                .unwrap_or_default(),
-            reservations: 1,
-            priority: desk.model(&reservation.model).map_or(0, |model| model.declared().priority),
-            prewarmed: false,
-            deadline: reservation.deadline.map(time),
-            failures: 0,
-            retry_at: None,
-            promised: None,
-        },
+        PendingEntry::Reservation(reservation) => {
+            let reason = desk.status_reason(reservation.id);
+            QueueRow {
+                position,
+                kind: QueuedKind::Reservation,
+                id: reservation.id.to_string(),
+                model: reservation.model.clone(),
+                runner_id: None,
+                created: time(reservation.created),
+                reason: reason.as_ref().map(ToString::to_string).unwrap_or_default(),
+                why: reason.map(|reason| WhyRow::new(&reason, now)).unwrap_or_default(),
+                reservations: 1,
+                priority: desk
+                    .model(&reservation.model)
+                    .map_or(0, |model| model.declared().priority),
+                prewarmed: false,
+                deadline: reservation.deadline.map(time),
+                failures: 0,
+                retry_at: None,
+                promised: None,
+            }
+        }
     }
 }
 

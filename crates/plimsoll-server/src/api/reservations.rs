@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use plimsoll_core::front::Core;
+use plimsoll_core::units::Millis;
 use plimsoll_engine::engine::Watching;
 use plimsoll_slots::desk::{
     ClientName, Desk, DeskView, IdempotencyKey, NewReservation, ReservationId, ReserveError,
@@ -57,7 +58,7 @@ pub(crate) async fn reserve(
         let deadline = deadline.map(|span| core.now().after(span.into()));
         let new = NewReservation { model: body.model, key, client, deadline, lease: body.lease };
         let id = desk.reserve(core, new)?;
-        Ok((id, look(desk.view(core.scheduler()), id)))
+        Ok((id, look(desk.view(core.scheduler()), id, core.now())))
     });
     // The look is part of the same call, so that it is durable with it; a second look would cost
     // another turn of the decision thread.
@@ -222,15 +223,17 @@ pub(crate) async fn show(
 
 /// Releases a reservation, or stops a slot
 #[utoipa::path(delete, path = "/api/v1/scheduler/slots/{id}", operation_id = "release", tag = "scheduler",
-params(("id" = String, Path, description = "A reservation (`reservation-12`) or a slot (`slot-7`)")), responses(
+params(("id" = String, Path, description = "A reservation (`reservation-12`) or a slot (`slot-7`)"), ReleaseQuery), responses(
     (status = 202, description = "The slot is stopping; its memory counts until its release is observed", body = SlotRow),
     (status = 204, description = "The reservation is released, now or earlier; or the slot had nothing to stop"),
     (status = 404, description = "No such reservation or slot", body = ProblemRow),
+    (status = 409, description = "The slot is busy, and the request is for an idle one", body = ProblemRow),
 ))]
 pub(crate) async fn release(
     State(app): State<AppState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    Params(query): Params<ReleaseQuery>,
 ) -> Answer<Response> {
     let engine = app.engine()?;
     if let Ok(reservation) = id.parse::<ReservationId>()
@@ -239,20 +242,49 @@ pub(crate) async fn release(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let name = id.clone();
+    let must_be_idle = query.if_idle == Some(true);
     let stopped = engine.write(move |desk, core| {
+        let view = desk.view(core.scheduler());
+        let active = view.slot(&name).map_or(0, |slot| view.active_requests(slot));
+        if must_be_idle && active > 0 {
+            return Ok(Stopped::Busy(active));
+        }
         desk.stop_slot(core, &name)?;
-        Ok(slot_row(desk, core, &name))
+        Ok(Stopped::Stopping(slot_row(desk, core, &name).map(Box::new)))
     });
-    let stopped = stopped.await?;
-    if stopped.is_ok() {
+    let stopped: Result<Stopped, UnknownSlot> = stopped.await?;
+    if matches!(stopped, Ok(Stopped::Stopping(_))) {
         // Reservations come and go with every request; an operator stops a slot.
         tracing::info!(caller = caller.logged(), slot = id, "slot stopped");
     }
     match stopped {
-        Ok(Some(row)) => Ok((StatusCode::ACCEPTED, Json(row)).into_response()),
-        Ok(None) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(Stopped::Stopping(Some(row))) if row.ended.is_none() => {
+            Ok((StatusCode::ACCEPTED, Json(row)).into_response())
+        }
+        Ok(Stopped::Stopping(_)) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(Stopped::Busy(active)) => {
+            let requests = if active == 1 { "reservation" } else { "reservations" };
+            let detail = format!("{id} serves {active} {requests}, which would be lost");
+            Err(Problem::new(StatusCode::CONFLICT, "slot_busy", detail))
+        }
         Err(UnknownSlot) => Err(not_found(&id)),
     }
+}
+
+/// The query parameters of a release.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReleaseQuery {
+    /// `true`: stop a slot only if it has no reservation; otherwise the answer is 409.
+    if_idle: Option<bool>,
+}
+
+/// The outcome of stopping a slot.
+enum Stopped {
+    /// It has this many reservations.
+    Busy(u32),
+    Stopping(Option<Box<SlotRow>>),
 }
 
 fn not_found(id: &str) -> Problem {
@@ -273,7 +305,7 @@ async fn settled(
             // Nothing of it is journalled, so it may be part of a look. An ended one stays so.
             let _ = desk.renew(core, id);
         }
-        let seen = look(desk.view(core.scheduler()), id);
+        let seen = look(desk.view(core.scheduler()), id, core.now());
         (seen.row, seen.watching)
     };
     loop {
@@ -292,10 +324,10 @@ struct Seen {
     watching: Watching,
 }
 
-fn look(desk: DeskView<'_>, id: ReservationId) -> Seen {
+fn look(desk: DeskView<'_>, id: ReservationId, now: Millis) -> Seen {
     let is_settled = desk.reservation_status(id).is_none_or(|status| status.is_settled());
     Seen {
-        row: desk.reservation(id).map(|reservation| row::row(desk, reservation)),
+        row: desk.reservation(id).map(|reservation| row::row(desk, reservation, now)),
         watching: if is_settled { Watching::Ends } else { Watching::Continues },
     }
 }
@@ -323,5 +355,7 @@ async fn slot_settled(engine: &SlotEngine, id: &str, until: Instant) -> Answer<O
 
 fn slot_row(desk: &Desk, core: &Core<'_>, id: &str) -> Option<SlotRow> {
     let view = desk.view(core.scheduler());
-    view.slot(id).map(|slot| slots::row(view, slot, core.now()))
+    let existing = view.slot(id).map(|slot| slots::row(view, slot, core.now()));
+    let ended = || Some(slots::ended_row(view, view.ended_slot(id)?, core.now()));
+    existing.or_else(ended)
 }

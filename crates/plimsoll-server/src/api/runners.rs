@@ -12,17 +12,17 @@ use plimsoll_core::device::{self, Health};
 use plimsoll_core::front::Core;
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::Bytes;
-use plimsoll_slots::desk::{Desk, DeskView, Runner, RunnerError};
+use plimsoll_slots::desk::{self, Desk, DeskView, Runner, RunnerError};
 use plimsoll_slots::wire::DeviceStatus;
 
 use super::agents;
-use super::input::{self, Page, Params};
+use super::input::{self, Body, Page, Params};
 use super::problem::{Answer, Problem};
 use super::state::AppState;
 use plimsoll_api::breach::{BreachRow, breach_row};
 use plimsoll_api::device::{DeviceRow, devices_of};
 use plimsoll_api::rows::{
-    GpuRow, ProblemRow, RunnerRow, RunnerState, RunnerStatus, Telemetry, time,
+    DrainBody, GpuRow, Intake, ProblemRow, RunnerRow, RunnerState, RunnerStatus, Telemetry, time,
 };
 
 /// Every runner
@@ -80,6 +80,66 @@ pub(crate) async fn remove(
     removed.map(|()| StatusCode::NO_CONTENT).map_err(rejected)
 }
 
+/// Closes a runner to new slots
+#[utoipa::path(post, path = "/api/v1/runners/{id}/cordon", operation_id = "cordon_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
+responses(
+    (status = 200, description = "It gets no new slots, and keeps those that it has", body = RunnerRow),
+    (status = 404, description = "No such runner", body = ProblemRow),
+))]
+pub(crate) async fn cordon(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+) -> Answer<Json<RunnerRow>> {
+    maintain(&app, id, Desk::cordon_runner).await
+}
+
+/// Opens a runner to new slots
+#[utoipa::path(post, path = "/api/v1/runners/{id}/uncordon", operation_id = "uncordon_runner", tag = "runners", params(("id" = String, Path, description = "The runner")),
+responses(
+    (status = 200, description = "It gets new slots again", body = RunnerRow),
+    (status = 404, description = "No such runner", body = ProblemRow),
+))]
+pub(crate) async fn uncordon(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+) -> Answer<Json<RunnerRow>> {
+    maintain(&app, id, Desk::uncordon_runner).await
+}
+
+/// Closes a runner to new slots, and stops those that it has
+///
+/// Idle slots are stopped at once, busy ones when they become idle or at the deadline. The state
+/// lasts until the runner is opened again.
+#[utoipa::path(post, path = "/api/v1/runners/{id}/drain", operation_id = "drain_runner", tag = "runners", request_body = DrainBody,
+params(("id" = String, Path, description = "The runner")), responses(
+    (status = 200, description = "The drain has begun; `slots` counts those that are left", body = RunnerRow),
+    (status = 400, description = "Invalid request body", body = ProblemRow),
+    (status = 404, description = "No such runner", body = ProblemRow),
+))]
+pub(crate) async fn drain(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    Body(body): Body<DrainBody>,
+) -> Answer<Json<RunnerRow>> {
+    maintain(&app, id, move |desk, core, id| desk.drain_runner(core, id, body.deadline)).await
+}
+
+async fn maintain(
+    app: &AppState,
+    id: String,
+    change: impl FnOnce(&mut Desk, &mut Core<'_>, &str) -> Result<(), RunnerError> + Send + 'static,
+) -> Answer<Json<RunnerRow>> {
+    let name = id.clone();
+    let changed = app.engine()?.write(move |desk, core| {
+        change(desk, core, &name)?;
+        let view = desk.view(core.scheduler());
+        let runner = view.runner(&name).ok_or(RunnerError::NotRegistered)?;
+        Ok(row(view, runner))
+    });
+    let changed: Result<RunnerRow, RunnerError> = changed.await?;
+    changed.map(Json).map_err(|_| no_such_runner(&id))
+}
+
 /// Returns the problem of a runner that never registered.
 pub(crate) fn no_such_runner(id: &str) -> Problem {
     Problem::not_found("runner_not_found", format!("no such runner: {id}"))
@@ -111,6 +171,15 @@ fn row(desk: DeskView<'_>, runner: &Runner) -> RunnerRow {
             (Some(_), _) => RunnerState::Silent,
             (None, true) => RunnerState::Stopping,
             (None, false) => RunnerState::Online,
+        },
+        intake: match runner.intake {
+            desk::Intake::Open => Intake::Open,
+            desk::Intake::Cordoned => Intake::Cordoned,
+            desk::Intake::Draining { .. } => Intake::Draining,
+        },
+        drain_deadline: match runner.intake {
+            desk::Intake::Draining { deadline, .. } => deadline.map(time),
+            desk::Intake::Open | desk::Intake::Cordoned => None,
         },
         silent_since: silent_since.map(time),
         last_seen: live.map(|live| time(live.last_seen)),

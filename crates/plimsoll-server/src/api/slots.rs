@@ -7,16 +7,17 @@ use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::Node;
 use plimsoll_core::reason;
 use plimsoll_core::units::{Bytes, Millis};
-use plimsoll_slots::desk::{DeskView, Evictable, Slot};
+use plimsoll_slots::desk::{DeskView, EndedSlot, Evictable, Slot};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::input::{self, Params};
 use super::problem::Answer;
 use super::state::AppState;
+use plimsoll_api::clause::{WhyRow, clause_rows};
 use plimsoll_api::rows::{
-    EvictionStatusRow, GpuAllocation, GpuShare, MemorySource, NotEvictable, SlotRow, SlotStage,
-    time,
+    EndedRow, EvictionStatusRow, GpuAllocation, GpuShare, MemorySource, NotEvictable, SlotRow,
+    SlotStage, time,
 };
 
 /// The query parameters of a list of slots.
@@ -26,6 +27,8 @@ use plimsoll_api::rows::{
 pub(crate) struct Wanted {
     /// Only those on this runner.
     runner_id: Option<String>,
+    /// `true`: the slots that have ended, newest first, instead of those that exist.
+    ended: Option<bool>,
     /// The most rows: 500 by default, at most 5000.
     #[param(value_type = Option<u16>, minimum = 1, maximum = 5000)]
     limit: Option<String>,
@@ -52,6 +55,9 @@ pub(crate) async fn list(
 
 fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
     let after = wanted.after.as_deref();
+    if wanted.ended == Some(true) {
+        return ended(desk, now, wanted, most);
+    }
     let Some(runner) = &wanted.runner_id else {
         return desk.slots_after(after).take(most).map(|slot| row(desk, slot, now)).collect();
     };
@@ -64,12 +70,46 @@ fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<Sl
     slots.take(most).map(|slot| row(desk, slot, now)).collect()
 }
 
+fn ended(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
+    let all = desk
+        .ended_slots()
+        .skip_while(|ended| wanted.after.as_deref().is_some_and(|after| &*ended.slot.id != after));
+    let runner = wanted.runner_id.as_deref();
+    let selected = all
+        .skip(usize::from(wanted.after.is_some()))
+        .filter(|ended| runner.is_none_or(|name| ended.slot.life.runner.as_deref() == Some(name)));
+    selected.take(most).map(|ended| ended_row(desk, ended, now)).collect()
+}
+
+/// Returns a slot that has ended as a row.
+pub(crate) fn ended_row(desk: DeskView<'_>, ended: &EndedSlot, now: Millis) -> SlotRow {
+    let slot = &ended.slot;
+    SlotRow {
+        runner_id: slot.life.runner.as_ref().map(ToString::to_string),
+        stage: SlotStage::Gone,
+        last_activity: time(ended.at),
+        active_requests: 0,
+        endpoint: None,
+        reason: ended.ending.brief(),
+        why: WhyRow {
+            brief: ended.ending.brief(),
+            clauses: clause_rows(ended.ending.clauses(now)),
+            failure: slot.life.failure.as_ref().map(ToString::to_string),
+        },
+        failures: 0,
+        retry_at: None,
+        ended: Some(EndedRow { at: time(ended.at), cause: ended.ending.name().to_string() }),
+        ..row(desk, slot, now)
+    }
+}
+
 /// A slot as a row.
 pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
     let held = desk.holding(slot);
     let holding = held.map(|(_, holding)| holding);
     let waiting = desk.scheduler().queue().get(&slot.request());
     let speculative = holding.map(|holding| holding.terms.speculative);
+    let reason = desk.slot_reason(slot);
     SlotRow {
         id: slot.id.to_string(),
         model: slot.model.clone(),
@@ -83,12 +123,18 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
         eviction: desk.evictable(slot, now).map(evictable),
         memory_source: holding.and_then(|holding| source(slot, holding)),
         endpoint: slot.life.endpoint.clone(),
-        reason: desk.slot_reason(slot).to_string(),
+        reason: reason.to_string(),
+        why: WhyRow::new(&reason, now),
+        failures: desk.scheduler().queue().failures(&slot.request()),
+        retry_at: waiting
+            .and_then(|waiting| waiting.backoff.as_ref())
+            .map(|backoff| time(backoff.until)),
         generation: held.map(|(id, _)| id.0),
         prewarmed: speculative
             .or(waiting.map(|waiting| waiting.request.terms.speculative))
             .unwrap_or(false),
         adopted: slot.made_from.is_none(),
+        ended: None,
         used: desk.report(slot).map(|report| report.used.clone()).unwrap_or_default(),
         outgrown: holding.is_some_and(|holding| outgrown(slot, holding)),
     }

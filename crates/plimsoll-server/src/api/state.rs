@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::http::StatusCode;
 
+use super::logs::LogRelay;
 use super::problem::{Answer, Problem};
 use crate::SlotEngine as Engine;
+use crate::activity::Activity;
 use crate::decisions::Decisions;
 use crate::events::Feed;
 use crate::metrics::slots::RejectionCounter;
@@ -28,6 +30,8 @@ struct Shared {
     log: Arc<ClientLog>,
     feed: Feed,
     rejections: RejectionCounter,
+    activity: Activity,
+    logs: LogRelay,
 }
 
 struct Opened {
@@ -46,6 +50,8 @@ impl AppState {
             requests,
             feed: Feed::default(),
             rejections: RejectionCounter::default(),
+            activity: Activity::default(),
+            logs: LogRelay::default(),
         }))
     }
 
@@ -56,6 +62,7 @@ impl AppState {
             shared.decisions.observer(&shared.requests),
             shared.log.observer(),
             shared.feed.observer(),
+            Box::new(shared.activity.watch()),
         ]
     }
 
@@ -89,6 +96,16 @@ impl AppState {
     /// Returns the feed of durable records.
     pub(crate) fn feed(&self) -> &Feed {
         &self.0.feed
+    }
+
+    /// Returns the requests for output on their way to runners.
+    pub(crate) fn logs(&self) -> &LogRelay {
+        &self.0.logs
+    }
+
+    /// Returns what happened to slots and runners.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.0.activity
     }
 
     /// Returns the counter of rejected requests.

@@ -9,6 +9,7 @@ mod evictions;
 mod incident;
 mod leases;
 mod log;
+mod operating;
 mod pages;
 mod reservations;
 mod script;

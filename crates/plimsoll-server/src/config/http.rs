@@ -207,7 +207,11 @@ fn certificate(
 fn resolve_address(address: Option<&str>) -> Result<SocketAddr> {
     let Some(address) = address else { return Ok((Ipv4Addr::LOCALHOST, 8080).into()) };
     let found = address.to_socket_addrs().map(|mut addresses| addresses.next());
-    let found = found.with_context(|| format!("cannot resolve the listen address {address}"))?;
+    let found = found.with_context(|| {
+        format!(
+            "cannot resolve the listen address {address}; write HOST:PORT, such as 127.0.0.1:8080"
+        )
+    })?;
     found.ok_or_else(|| anyhow!("the listen address {address} resolves to nothing"))
 }
 

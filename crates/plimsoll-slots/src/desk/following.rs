@@ -11,6 +11,7 @@ use plimsoll_core::rejection::Rejection;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 
+use super::ended::SlotEnding;
 use super::reasons::{Loss, SlotFailure};
 use super::reservation::Ending;
 use super::slots::SlotStage;
@@ -102,7 +103,11 @@ impl Desk {
             self.runners.mark_orders_changed(node, record);
             if matches!(effect, Effect::Start { .. }) {
                 let slot = &request.name;
-                self.slots.change_life(&mut self.log, slot, |life| life.sent = Some(now));
+                self.slots.change_life(&mut self.log, slot, |life| {
+                    life.sent = Some(now);
+                    life.runner = Some(node.clone());
+                    life.loss = None;
+                });
                 if self.slots.contains(&reports::qualified_name(slot, node)) {
                     replaced.push(Work::Replace(slot.clone()));
                 }
@@ -143,6 +148,9 @@ impl Desk {
                     Some(_) => Loss::Ended { failure },
                     None => Loss::Evicted,
                 };
+                self.slots.change_life(&mut self.log, &slot.id, |life| {
+                    life.loss.get_or_insert(loss.clone());
+                });
                 self.lose_reservations(core, &slot.id, &loss);
                 None
             }
@@ -202,7 +210,17 @@ impl Desk {
         failure: Option<SlotFailure>,
         impossible: Option<Arc<Rejection>>,
     ) {
-        let Some(model) = self.slots.get(id).map(|slot| slot.model.clone()) else { return };
+        let Some(slot) = self.slots.get(id) else { return };
+        let (model, loss) = (slot.model.clone(), slot.life.loss.clone());
+        let has_run = slot.life.runner.is_some();
+        let ending = match (impossible.clone(), loss) {
+            (Some(rejection), _) => SlotEnding::Impossible { rejection },
+            (None, Some(loss)) => SlotEnding::Lost(loss),
+            (None, None) if failure.is_some() || has_run => {
+                SlotEnding::Lost(Loss::Ended { failure: failure.clone() })
+            }
+            (None, None) => SlotEnding::Withdrawn,
+        };
         if let Some(rejection) = impossible {
             for reservation in self.reservations.ids_in_slot(id) {
                 let ending = Ending::Impossible { slot: id.clone(), rejection: rejection.clone() };
@@ -212,7 +230,7 @@ impl Desk {
         } else {
             self.lose_reservations(core, id, &Loss::Ended { failure });
         }
-        self.slots.remove(&mut self.log, id);
+        self.slots.end(&mut self.log, id, ending, core.now());
         self.to_serve.insert(model);
     }
 

@@ -78,6 +78,10 @@ pub enum Loss {
     Evicted,
     /// An operator stopped it.
     Stopped,
+    /// An operator drained its runner.
+    Drained {
+        runner: Name,
+    },
     ModelRemoved,
     /// Its process ended.
     Ended {

@@ -184,7 +184,11 @@ impl Desk {
             made_from: None,
             created: core.now(),
             basis: BTreeMap::new(),
-            life: Life { endpoint: report.endpoint.clone(), ..Life::default() },
+            life: Life {
+                endpoint: report.endpoint.clone(),
+                runner: Some(runner.clone()),
+                ..Life::default()
+            },
         };
         let known = self.runners.get(runner);
         let devices = known.map_or(0, |runner| runner.registration.devices.len());

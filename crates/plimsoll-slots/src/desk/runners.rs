@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
 use super::limits::{self, ReportProblem};
+use super::maintenance::Intake;
 use super::models::after;
 use crate::size::Span;
 use crate::wire::{DeviceStatus, Registration, SlotReport};
@@ -27,6 +28,13 @@ pub struct Runner {
     /// restart of the server, so that an earlier heartbeat that arrives afterwards is not believed.
     #[serde(default)]
     pub heard: Option<u64>,
+    /// Set by an operator; it survives a new registration.
+    #[serde(default, skip_serializing_if = "is_open")]
+    pub intake: Intake,
+}
+
+fn is_open(intake: &Intake) -> bool {
+    intake.is_open()
 }
 
 /// The timing of a runner's heartbeats.
@@ -218,7 +226,8 @@ impl Runners {
         if known.is_none_or(|known| known.registration != registration || known.pace != pace) {
             let created = known.map_or(now, |known| known.created);
             let heard = known.filter(|_| is_same_session).and_then(|known| known.heard);
-            let runner = Runner { id: id.clone(), created, registration, pace, heard };
+            let intake = known.map_or(Intake::Open, |known| known.intake);
+            let runner = Runner { id: id.clone(), created, registration, pace, heard, intake };
             self.change(log, RunnerChange::Put(Arc::new(runner)));
         }
         let live = self.live.entry(id.clone()).or_default();
@@ -231,6 +240,16 @@ impl Runners {
         live.work_revision = live.work_revision.max(revision);
         self.changed.insert(id.clone());
         Registered { is_same_session, has_same_facts }
+    }
+
+    /// Sets whether a runner gets new slots; `false` if it is so already.
+    pub(super) fn set_intake(&mut self, log: &mut ChangeLog, id: &Name, intake: Intake) -> bool {
+        let Some(known) = self.registered.get(id).filter(|known| known.intake != intake) else {
+            return false;
+        };
+        let runner = Runner { intake, ..Runner::clone(known) };
+        self.change(log, RunnerChange::Put(Arc::new(runner)));
+        true
     }
 
     /// Returns the runner of a call, if no other agent has registered it since.

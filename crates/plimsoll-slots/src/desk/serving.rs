@@ -91,6 +91,9 @@ impl Desk {
         for reservation in self.reservations.ids_in_slot(slot) {
             self.vacate(core, reservation, Ending::Lost(loss.clone()));
         }
+        self.slots.change_life(&mut self.log, slot, |life| {
+            life.loss.get_or_insert(loss.clone());
+        });
         self.step(core, Event::Withdraw { request });
     }
 
@@ -333,7 +336,9 @@ impl Desk {
         let view = self.view(core.scheduler());
         let taken = view.active_requests(slot);
         let is_retired = core.scheduler().is_retired(&slot.request());
-        let limit = if is_retired { taken } else { view.concurrency(slot) };
+        let holding = view.holding(slot);
+        let is_draining = holding.is_some_and(|(_, held)| view.is_draining(&held.node));
+        let limit = if is_retired || is_draining { taken } else { view.concurrency(slot) };
         let occupancy = Occupancy { stage: view.stage(slot), taken, limit };
         self.slots.rank(id, occupancy);
         self.reservations.note_stage(id, occupancy.stage);

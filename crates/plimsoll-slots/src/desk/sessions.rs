@@ -219,12 +219,13 @@ impl Desk {
 
     /// Returns the core's node of a registered runner: its registration, with the files and failed
     /// starts that are known besides. It is not silent.
-    fn node(&self, core: &Core<'_>, id: &Name) -> Node {
+    pub(super) fn node(&self, core: &Core<'_>, id: &Name) -> Node {
         let Some(runner) = self.runners.get(id) else { return Node::new(id.clone()) };
         Node {
             files: self.models.files_on(id),
             failed_starts: core.ledger().view_of(id).map_or(0, |view| view.node.failed_starts),
-            unschedulable: self.runners.live(id).is_some_and(|live| live.ending),
+            unschedulable: !runner.intake.is_open()
+                || self.runners.live(id).is_some_and(|live| live.ending),
             ..translate::node(id, &runner.registration)
         }
     }
@@ -306,7 +307,7 @@ fn bytes_on(list: &[OnDevice], index: u16) -> Option<u64> {
     list.iter().find(|on| on.index == index).map(|on| on.bytes)
 }
 
-fn requests_on(core: &Core<'_>, node: &str) -> Vec<RequestId> {
+pub(super) fn requests_on(core: &Core<'_>, node: &str) -> Vec<RequestId> {
     let ledger = core.ledger();
     let holdings = ledger.node_id(node).into_iter().flat_map(|id| ledger.holdings_on(id));
     holdings.map(|(_, holding)| holding.request.clone()).collect()

@@ -8,8 +8,9 @@ use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
+use super::ended::{EndedSlot, EndedSlotLimits, EndedSlots, SlotEnding};
 use super::models::after;
-use super::reasons::SlotFailure;
+use super::reasons::{Loss, SlotFailure};
 use super::seating::{Occupancy, Seating};
 use crate::memory::Source;
 use crate::model::Model;
@@ -51,6 +52,12 @@ pub struct Life {
     /// whose measurement depends on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub served: bool,
+    /// The runner of its last start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<Name>,
+    /// The cause of its end, from when it is being stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
     /// The reason for the last failed start, or for the end of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<SlotFailure>,
@@ -89,6 +96,7 @@ impl SlotStage {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     slots: BTreeMap<Name, Arc<Slot>>,
+    ended: EndedSlots,
     by_model: BTreeMap<String, BTreeSet<Name>>,
     next_number: u64,
     seating: Seating,
@@ -102,8 +110,15 @@ pub(super) struct Slots {
 #[serde(rename_all = "snake_case")]
 pub enum SlotChange {
     Put(Arc<Slot>),
-    Life { slot: Name, life: Life },
+    Life {
+        slot: Name,
+        life: Life,
+    },
+    /// A slot of an earlier version was removed without a record.
     Removed(Name),
+    Ended(Arc<EndedSlot>),
+    /// The oldest ended slots are forgotten.
+    Forgotten(usize),
 }
 
 /// The saved form of `Slots`.
@@ -111,6 +126,8 @@ pub enum SlotChange {
 #[serde(deny_unknown_fields)]
 pub struct SlotsState {
     slots: Vec<Arc<Slot>>,
+    #[serde(default)]
+    ended: Vec<Arc<EndedSlot>>,
     next_number: u64,
 }
 
@@ -122,12 +139,17 @@ impl Slots {
     pub(super) fn restore(state: SlotsState) -> Slots {
         let mut slots = Slots::default();
         state.slots.into_iter().for_each(|slot| slots.apply(SlotChange::Put(slot)));
+        slots.ended = EndedSlots::restore(state.ended);
         slots.next_number = state.next_number;
         slots
     }
 
     pub(super) fn state(&self) -> SlotsState {
-        SlotsState { slots: self.slots.values().cloned().collect(), next_number: self.next_number }
+        SlotsState {
+            slots: self.slots.values().cloned().collect(),
+            ended: self.ended.state(),
+            next_number: self.next_number,
+        }
     }
 
     /// Makes a change; the same for a new one and for recovery.
@@ -146,11 +168,18 @@ impl Slots {
                     Arc::make_mut(slot).life = life;
                 }
             }
-            SlotChange::Removed(id) => {
-                self.forget(&id);
-                self.seating.remove(&id);
+            SlotChange::Removed(id) => self.take_out(&id),
+            SlotChange::Ended(ended) => {
+                self.take_out(&ended.slot.id);
+                self.ended.add(ended);
             }
+            SlotChange::Forgotten(number) => self.ended.forget_oldest(number),
         }
+    }
+
+    fn take_out(&mut self, id: &Name) {
+        self.forget(id);
+        self.seating.remove(id);
     }
 
     fn forget(&mut self, id: &Name) {
@@ -208,8 +237,28 @@ impl Slots {
         }
     }
 
-    pub(super) fn remove(&mut self, log: &mut ChangeLog, id: &Name) {
-        self.change(log, SlotChange::Removed(id.clone()));
+    /// Removes a slot, and keeps the record of its end.
+    pub(super) fn end(&mut self, log: &mut ChangeLog, id: &Name, ending: SlotEnding, at: Millis) {
+        if let Some(slot) = self.slots.get(id).cloned() {
+            self.change(log, SlotChange::Ended(Arc::new(EndedSlot { slot, at, ending })));
+        }
+    }
+
+    /// Forgets the ended slots beyond the limits.
+    pub(super) fn forget_ended(
+        &mut self,
+        log: &mut ChangeLog,
+        limits: EndedSlotLimits,
+        now: Millis,
+    ) {
+        match self.ended.excess(limits, now) {
+            0 => {}
+            excess => self.change(log, SlotChange::Forgotten(excess)),
+        }
+    }
+
+    pub(super) fn ended(&self) -> &EndedSlots {
+        &self.ended
     }
 
     fn unused_id(&self) -> Name {

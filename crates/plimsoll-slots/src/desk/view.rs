@@ -11,6 +11,7 @@ use plimsoll_core::request::Request;
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::{Millis, Name};
 
+use super::ended::EndedSlot;
 use super::reasons::StatusReason;
 use super::reports::name_on_runner;
 use super::reservation::{Ending, Reservation, ReservationId, ReservationState};
@@ -153,6 +154,16 @@ impl<'a> DeskView<'a> {
     /// Returns a slot.
     pub fn slot(self, id: &str) -> Option<&'a Slot> {
         self.desk.slots.get(id).map(|slot| &**slot)
+    }
+
+    /// Returns a slot that has ended, as long as it is kept.
+    pub fn ended_slot(self, id: &str) -> Option<&'a Arc<EndedSlot>> {
+        self.desk.slots.ended().get(id)
+    }
+
+    /// Returns the slots that have ended, the newest first.
+    pub fn ended_slots(self) -> impl Iterator<Item = &'a Arc<EndedSlot>> {
+        self.desk.slots.ended().newest_first()
     }
 
     /// Returns the slots of a model.

@@ -44,7 +44,7 @@ fn an_invalid_declaration_is_rejected_with_its_field() {
         declare_command,
         &[
             ("memroy: 1", "memroy"),
-            ("memory: 8GB", "8GB"),
+            ("memory: 8 gigs", "8 gigs"),
             ("memory: -1", "-1"),
             ("concurrency: 0", "concurrency: must be at least 1"),
             ("max_slots: 0", "max_slots: must be at least 1"),

@@ -7,6 +7,7 @@ mod fairness;
 mod files;
 mod histories;
 mod leases;
+mod maintenance;
 mod measuring;
 mod orders;
 mod restored;

@@ -2,17 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use plimsoll_api::rows::StatusFilter;
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 
+use super::operate::{RunnersAction, SlotsAction};
 use super::{ClusterArgs, Format};
 
 /// The server's address and credentials.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ServerArgs {
-    /// The server's address [default: $PLIMSOLL_SERVER, or http://127.0.0.1:8080]
+    /// The server's address [default: $PLIMSOLL_SERVER, the current context, or
+    /// http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, help_heading = "Server")]
     pub(crate) server: Option<String>,
     /// A file with the token [default: $PLIMSOLL_TOKEN]
@@ -26,14 +28,32 @@ pub(crate) struct ServerArgs {
     pub(crate) insecure: bool,
 }
 
-/// Output format and refresh interval.
+/// The output format of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// Text that fits the terminal
+    Table,
+    /// Text with every column
+    Wide,
+    /// JSON, as the server sends it
+    Json,
+    /// The same as YAML
+    Yaml,
+    /// One name per line
+    Name,
+}
+
+/// Output format, order and refresh interval.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// The output format; json is the server's own
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub(crate) output: Format,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub(crate) output: ListFormat,
+    /// Sort by this field, named as in -o json: model, runner_id, created
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) sort_by: Option<String>,
     /// Refresh at this interval and print changes, until Ctrl-C
-    #[arg(short, long, value_name = "EVERY", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    #[arg(short, long, value_name = "EVERY", num_args = 0..=1, default_missing_value = "2s")]
     pub(crate) watch: Option<Span>,
 }
 
@@ -42,7 +62,19 @@ plimsoll slots --model qwen3-8b -o json --server https://plimsoll.example:8443 -
 Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct SlotsArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<SlotsAction>,
+    #[command(flatten)]
+    pub(crate) list: SlotListArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SlotListArgs {
+    /// List the slots that have ended, newest first
+    #[arg(long)]
+    pub(crate) ended: bool,
     /// Only slots on this runner
     #[arg(long, value_name = "NAME")]
     pub(crate) runner: Option<String>,
@@ -65,7 +97,7 @@ pub(crate) struct ReservationsArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Only reservations of clients in this namespace
-    #[arg(long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// Only reservations with this status; or open, ended, all
     #[arg(long, value_name = "STATUS", default_value_t = StatusFilter::Open)]
@@ -81,7 +113,13 @@ plimsoll runners -o json\n\n\
 Exit codes: 0 done; 1 a GPU is over its line; 2 error.";
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct RunnersArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<RunnersAction>,
+    /// Only runners with these labels: pool=text,zone!=b
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
     /// Only this runner
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -104,7 +142,10 @@ pub(crate) struct DecisionsArgs {
     /// Only decisions about this model
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// The number of decisions, newest first
+    /// Show every decision by itself, instead of alike ones about a slot with their count
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// The number of lines, newest first
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -132,9 +173,9 @@ Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArgs {
-    /// Model declarations as YAML or JSON: files, or - for standard input
+    /// Model declarations as YAML or JSON: files, directories, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., required = true)]
-    #[arg(value_hint = ValueHint::FilePath)]
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) files: Vec<PathBuf>,
     /// Check and compare without changing anything
     #[arg(long)]
@@ -202,6 +243,9 @@ pub(crate) struct ReleaseArgs {
     /// The reservation or slot
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+    /// Stop a slot although it is busy; its reservations are lost
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
@@ -248,7 +292,7 @@ mod tests {
     #[test]
     fn watch_has_a_default_interval() {
         let every = |line: &str| match parsed(line) {
-            Ok(Command::Slots(args)) => args.show.watch.map(|span| span.0),
+            Ok(Command::Slots(args)) => args.list.show.watch.map(|span| span.0),
             _ => panic!("{line}"),
         };
         assert_eq!(every("plimsoll slots"), None);

@@ -18,9 +18,9 @@ Exit codes: 0 shut down by a signal; 2 error, or a later agent has taken the nam
 
 #[derive(Args, Debug)]
 pub(crate) struct RunnerArgs {
-    /// URL of the server, such as https://plimsoll.example:8443
+    /// URL of the server [default: $PLIMSOLL_SERVER, or http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
-    pub(crate) server: String,
+    pub(crate) server: Option<String>,
     /// Name of the runner; defaults to the host name
     #[arg(long)]
     pub(crate) name: Option<String>,

@@ -102,6 +102,25 @@ impl ClientError {
         )
     }
 
+    /// Returns the stable code of a rejection.
+    pub(crate) fn code(&self) -> Option<&str> {
+        match self {
+            ClientError::Rejected(rejection) => Some(&rejection.problem.as_ref()?.code),
+            _ => None,
+        }
+    }
+
+    /// Returns what a rejection says, without its status.
+    pub(crate) fn detail(&self) -> String {
+        match self {
+            ClientError::Rejected(rejection) => {
+                let problem = rejection.problem.as_ref();
+                clean(problem.map_or("", |problem| problem.detail.trim_end_matches('.')))
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// Returns the HTTP status of a rejection.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {

@@ -7,24 +7,84 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use plimsoll_slots::model::{Declaration, Model};
 use serde_json::Value;
+use serde_saphyr::Spanned;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-/// Reads the declarations in some files. An invalid or duplicate one fails all.
-pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Model>> {
+/// The extensions of declarations in a directory.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// The most errors that are listed.
+const LISTED: usize = 20;
+
+/// Reads the declarations in some files and directories. If any is invalid, the error lists what is
+/// wrong with all of them.
+pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Model>> {
     let mut models = Vec::new();
+    let mut errors: Vec<String> = Vec::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for file in files {
-        let (source, text) = text(file)?;
-        for (place, declared) in declarations(&source, &text)? {
-            let model = check(&place, declared)?;
-            if let Some(earlier) = seen.insert(model.name().to_string(), place.clone()) {
-                bail!("model {:?} is defined twice, in {earlier} and in {place}", model.name());
+    for file in files(paths)? {
+        let (source, text) = text(&file)?;
+        let declared = match declarations(&source, &text) {
+            Ok(declared) => declared,
+            Err(error) => {
+                errors.push(format!("{error:#}"));
+                continue;
             }
-            models.push(model);
+        };
+        for (place, value) in declared {
+            match check(&place, value) {
+                Ok(model) => {
+                    let shown = place.of_field("name");
+                    if let Some(earlier) = seen.insert(model.name().to_string(), shown.clone()) {
+                        let name = model.name();
+                        errors.push(format!(
+                            "{shown}: model {name:?} is defined twice, first in {earlier}"
+                        ));
+                    }
+                    models.push(model);
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    match &errors[..] {
+        [] => {}
+        [one] => bail!("{one}"),
+        several => {
+            let listed = several[..several.len().min(LISTED)].join("\n  ");
+            let more = match several.len().saturating_sub(LISTED) {
+                0 => String::new(),
+                more => format!("\n  and {more} more"),
+            };
+            bail!("{} errors in the declarations:\n  {listed}{more}", several.len());
         }
     }
     ensure!(!models.is_empty(), "no model declarations found");
     Ok(models)
+}
+
+/// Returns the files that are named, and those in directories that are named, by name.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let shown = path.display();
+        let entries = std::fs::read_dir(path).with_context(|| format!("could not read {shown}"))?;
+        let entries: std::io::Result<Vec<PathBuf>> =
+            entries.map(|entry| Ok(entry?.path())).collect();
+        let mut inside = entries.with_context(|| format!("could not read {shown}"))?;
+        inside.retain(|file| {
+            let extension = file.extension().and_then(|extension| extension.to_str());
+            extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) && file.is_file()
+        });
+        ensure!(!inside.is_empty(), "{shown} has no *.yaml, *.yml or *.json files");
+        inside.sort();
+        files.extend(inside);
+    }
+    Ok(files)
 }
 
 fn text(file: &Path) -> Result<(String, String)> {
@@ -38,47 +98,102 @@ fn text(file: &Path) -> Result<(String, String)> {
     Ok(("standard input".to_string(), text))
 }
 
-/// Returns the declarations in a text, each with its location.
-fn declarations(source: &str, text: &str) -> Result<Vec<(String, Value)>> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options())
-        .with_context(|| format!("{source} is not valid YAML"))?;
-    let several = documents.len() > 1;
-    let mut found = Vec::new();
-    for (at, document) in documents.into_iter().enumerate() {
-        let place =
-            if several { format!("{source}, document {}", at + 1) } else { source.to_string() };
-        let list = |rows: Vec<Value>| -> Vec<(String, Value)> {
-            let numbered = rows.into_iter().enumerate();
-            numbered.map(|(row, value)| (format!("{place}, model {}", row + 1), value)).collect()
+/// A declaration in a text.
+struct Place<'a> {
+    source: &'a str,
+    text: &'a str,
+    /// The lines of the declaration, from 1.
+    lines: (usize, usize),
+}
+
+impl Place<'_> {
+    /// Formats the file and the line of a field; that of the declaration if the field is not found.
+    fn of_field(&self, field: &str) -> String {
+        let (first, last) = self.lines;
+        let inside = self.text.lines().enumerate().skip(first - 1).take(last + 1 - first);
+        let has_key = |line: &str, key: &str| {
+            let line = line.trim_start().trim_start_matches("- ").trim_start();
+            let name = line.split(':').next().unwrap_or_default();
+            line.contains(':') && name.trim().trim_matches(['"', '\'']) == key
         };
-        match document {
+        // The innermost field may be inside braces, on the line of an outer one.
+        let keys = field.rsplit('.').map(|key| key.split('[').next().unwrap_or(key));
+        let mut found = keys.filter_map(|key| inside.clone().find(|(_, line)| has_key(line, key)));
+        format!("{}:{}", self.source, found.next().map_or(first, |(at, _)| at + 1))
+    }
+}
+
+/// Returns the declarations in a text, each with its place.
+fn declarations<'a>(source: &'a str, text: &'a str) -> Result<Vec<(Place<'a>, Value)>> {
+    let documents: Vec<Spanned<Value>> = serde_saphyr::from_multiple_with_options(text, options())
+        .with_context(|| format!("{source} is not valid YAML"))?;
+    let mut found = Vec::new();
+    for document in documents {
+        let line = usize::try_from(document.referenced.line()).unwrap_or(1).max(1);
+        let place = format!("{source}:{line}");
+        match document.value {
             Value::Null => {}
-            Value::Array(rows) => found.extend(list(rows)),
+            Value::Array(rows) => found.extend(rows.into_iter().map(|row| (line, row))),
             Value::Object(mut fields)
                 if !fields.contains_key("name") && fields.contains_key("models") =>
             {
                 match fields.remove("models") {
-                    Some(Value::Array(rows)) => found.extend(list(rows)),
+                    Some(Value::Array(rows)) => {
+                        found.extend(rows.into_iter().map(|row| (line, row)));
+                    }
                     Some(Value::Null) | None => {}
                     Some(_) => bail!("{place}: `models` is not a list"),
                 }
             }
-            declared @ Value::Object(_) => found.push((place, declared)),
+            declared @ Value::Object(_) => found.push((line, declared)),
             _ => bail!("{place}: expected a model declaration, a list of them, or `models:`"),
         }
     }
-    Ok(found)
+    Ok(located(source, text, found))
 }
 
-fn check(place: &str, declared: Value) -> Result<Model> {
+/// Finds the lines of declarations: each begins at the line of its name, or where its list begins.
+fn located<'a>(
+    source: &'a str,
+    text: &'a str,
+    found: Vec<(usize, Value)>,
+) -> Vec<(Place<'a>, Value)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut from = 1;
+    let mut placed: Vec<(Place<'a>, Value)> = Vec::new();
+    for (begin, value) in found {
+        from = from.max(begin);
+        let name = value.get("name").and_then(Value::as_str);
+        let is_named =
+            |line: &str| name.is_some_and(|name| line.contains("name") && line.contains(name));
+        let at = lines.iter().skip(from - 1).position(|line| is_named(line));
+        let first = at.map_or(from, |at| from + at);
+        from = first + 1;
+        if let Some((before, _)) = placed.last_mut() {
+            before.lines.1 = (first - 1).max(before.lines.0);
+        }
+        placed.push((Place { source, text, lines: (first, lines.len().max(first)) }, value));
+    }
+    placed
+}
+
+/// Checks one declaration; the error has file, line, model and field.
+fn check(place: &Place<'_>, declared: Value) -> Result<Model, String> {
     let name = declared.get("name").and_then(Value::as_str).map(str::to_string);
-    let declaration: Declaration =
-        serde_json::from_value(declared).with_context(|| match name {
-            Some(name) => format!("{place}: invalid model {name:?}"),
-            None => format!("{place}: invalid model, `name` is missing"),
-        })?;
-    let name = declaration.name.clone();
-    Model::try_from(declaration).with_context(|| format!("{place}: invalid model {name:?}"))
+    let named = match &name {
+        Some(name) => format!("model {name:?}"),
+        None => "a model without a name".to_string(),
+    };
+    let declaration: Declaration = serde_path_to_error::deserialize(declared).map_err(|error| {
+        let inner = error.inner().to_string();
+        let path = error.path().to_string();
+        let unknown = inner.split('`').nth(1).filter(|_| inner.starts_with("unknown field"));
+        let field = unknown.unwrap_or(if path == "." { "" } else { &path });
+        let in_field = if field.is_empty() { String::new() } else { format!(", {field}") };
+        format!("{}: {named}{in_field}: {inner}", place.of_field(field))
+    })?;
+    Model::try_from(declaration)
+        .map_err(|error| format!("{}: {error}", place.of_field(&error.field)))
 }
 
 /// Rejects duplicate keys: which of the two is meant is unknown.
@@ -127,22 +242,31 @@ mod tests {
     #[test]
     fn an_invalid_file_is_reported_with_its_location() {
         for (text, parts) in [
+            (format!("{ONE}---\n{ONE}"), vec![":5: model \"a\" is defined twice, first in", ":1"]),
+            (format!("{ONE}memroy: 1\n"), vec![":4: model \"a\", memroy: unknown field"]),
             (
-                format!("{ONE}---\n{ONE}"),
-                vec!["\"a\" is defined twice", "document 1", "document 2"],
+                format!(
+                    "{}---\n{}",
+                    ONE.replace("1GiB", "-1GiB"),
+                    ONE.replace("argv: [serve]", "argv: 3")
+                ),
+                vec![
+                    "2 errors",
+                    ":3: model \"a\", memory: ",
+                    ":6: model \"a\", runtime.command.argv: ",
+                ],
             ),
-            (format!("{ONE}memroy: 1\n"), vec!["\"a\"", "memroy"]),
             (format!("{ONE}name: b\n"), vec!["is not valid YAML", "name"]),
             (
                 format!(
                     "{ONE}---\n- {}\n  gpus: 0\n",
                     indented(&ONE.replace("name: a", "name: b"))
                 ),
-                vec!["document 2, model 1", "gpus: 0 has no GPU memory"],
+                vec!["gpus: 0 has no GPU memory"],
             ),
             ("models: 3\n".to_string(), vec!["`models` is not a list"]),
             ("just text\n".to_string(), vec!["expected a model declaration"]),
-            ("listen: x\n".to_string(), vec!["invalid model"]),
+            ("listen: x\n".to_string(), vec![":1: a model without a name"]),
             ("models: []\n".to_string(), vec!["no model declarations"]),
             ("a: [\n".to_string(), vec!["is not valid YAML"]),
             (String::new(), vec!["no model declarations"]),

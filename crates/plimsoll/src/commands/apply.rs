@@ -1,10 +1,10 @@
 //! `plimsoll apply`: declares models to a server. All are checked before the first is sent.
 
 use anyhow::{Context, Result};
-use plimsoll_api::rows::ModelRow;
 use plimsoll_slots::model::Model;
 use serde::Serialize;
 
+use super::plan::{Planned, plan_one};
 use crate::cli::{ApplyArgs, Format};
 use crate::client::{Client, ClientError, models, segment};
 use crate::output::{self, Outcome, Verbosity};
@@ -18,9 +18,9 @@ pub(super) fn run(args: &ApplyArgs, verbosity: Verbosity) -> Result<Outcome> {
 }
 
 /// The effect on one model.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Effect {
+pub(crate) enum Effect {
     Created,
     Changed,
     Unchanged,
@@ -42,32 +42,50 @@ struct Applied<'a> {
     model: &'a str,
     result: Effect,
     dry_run: bool,
+    /// The reason why a slot of it can not be placed now, however many others are evicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 fn apply(client: &Client, models: &[Model], args: &ApplyArgs) -> Result<Outcome> {
     // All are compared before the first is sent, so that an error on the way changes nothing.
-    let effects: Result<Vec<Effect>, ClientError> =
-        models.iter().map(|model| compare(client, model)).collect();
+    let planned: Result<Vec<Planned>, ClientError> =
+        models.iter().map(|model| plan_one(client, model)).collect();
+    let planned = planned?;
     let mut applied = Vec::new();
-    for (model, result) in models.iter().zip(effects?) {
+    for (model, planned) in models.iter().zip(&planned) {
+        let result = planned.result;
         if result != Effect::Unchanged && !args.dry_run {
             let sent = client.put(&path(model), model.declared());
             sent.with_context(|| {
                 format!("could not declare model {:?}{}", model.name(), so_far(&applied))
             })?;
         }
-        applied.push(Applied { model: model.name(), result, dry_run: args.dry_run });
+        let warning = warning(planned);
+        applied.push(Applied { model: model.name(), result, dry_run: args.dry_run, warning });
     }
     match args.output {
         Format::Json => output::json(&applied)?,
         Format::Table => {
             let dry_run = if args.dry_run { " (dry run)" } else { "" };
-            for Applied { model, result, .. } in &applied {
+            for Applied { model, result, warning, .. } in &applied {
                 output::text(&format!("model {model} {}{dry_run}\n", result.name()))?;
+                if let Some(warning) = warning {
+                    output::note(&format!("warning: {model} cannot be placed now: {warning}"));
+                }
             }
         }
     }
     Ok(Outcome::Fine)
+}
+
+/// Returns why a slot of a model cannot be placed, unless memory for it is only in use.
+fn warning(planned: &Planned) -> Option<String> {
+    let decision = &planned.decision.decision;
+    let is_possible = decision.placed
+        || !decision.evictions.is_empty()
+        || decision.explanation.promised.is_some();
+    (!is_possible).then(|| decision.explanation.brief.clone())
 }
 
 /// Lists the models that were declared before an error.
@@ -81,16 +99,6 @@ fn so_far(applied: &[Applied]) -> String {
     }
 }
 
-/// Compares a declaration with the server's, both with their defaults filled in.
-fn compare(client: &Client, model: &Model) -> Result<Effect, ClientError> {
-    let known: Option<ModelRow> = client.find(&path(model))?;
-    Ok(match known {
-        None => Effect::Created,
-        Some(row) if row.declaration == *model.declared() => Effect::Unchanged,
-        Some(_) => Effect::Changed,
-    })
-}
-
-fn path(model: &Model) -> String {
+pub(super) fn path(model: &Model) -> String {
     format!("/api/v1/models/{}", segment(model.name()))
 }

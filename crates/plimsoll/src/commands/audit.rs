@@ -9,7 +9,7 @@ use plimsoll_sim::simulation;
 use super::{Offline, load};
 use crate::cli::{AuditArgs, AuditFormat};
 use crate::output::{self, Outcome, Verbosity};
-use crate::text::{self, Page};
+use crate::text;
 
 pub(super) fn run(args: &AuditArgs, verbosity: Verbosity) -> Result<Outcome> {
     let loaded = load(&args.input, Offline::Audit, verbosity)?;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &AuditArgs, verbosity: Verbosity) -> Result<Outcome> {
             output::json(&sarif(&findings, &file_of))?;
         }
         AuditFormat::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             if verbosity.is_normal() {
                 text::input::input(&mut page, &loaded.cluster, args.input.plain.rule());
             }

@@ -15,7 +15,7 @@ use plimsoll_sim::chaos::{self, Counter, Counters, DayReport, Finding, Log, Opti
 
 use crate::cli::{ChaosArgs, Format};
 use crate::output::{self, Outcome, Verbosity};
-use crate::text::{self, Page};
+use crate::text;
 
 /// The number of findings to stop after.
 const ENOUGH: usize = 10;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &ChaosArgs, verbosity: Verbosity) -> Result<Outcome> {
     match args.output {
         Format::Json => output::json(&output)?,
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             text::chaos::chaos(&mut page, &output);
             output::text(page.text())?;
         }

@@ -11,7 +11,7 @@ use super::simulate::promised;
 use super::{Offline, load};
 use crate::cli::{DevicesArgs, Format};
 use crate::output::{self, Outcome, Verbosity};
-use crate::text::{self, Page};
+use crate::text;
 
 pub(super) fn run(args: &DevicesArgs, verbosity: Verbosity) -> Result<Outcome> {
     let cluster = load(&args.input, Offline::Devices, verbosity)?.cluster;
@@ -20,7 +20,7 @@ pub(super) fn run(args: &DevicesArgs, verbosity: Verbosity) -> Result<Outcome> {
     match args.output {
         Format::Json => output::json(&output)?,
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             if verbosity.is_normal() {
                 text::input::input(&mut page, &cluster, args.input.plain.rule());
             }

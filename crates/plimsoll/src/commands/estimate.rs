@@ -11,7 +11,7 @@ use plimsoll_models::shape::{self, Shape};
 
 use crate::cli::{EstimateArgs, Format};
 use crate::output::{self, Outcome};
-use crate::text::{self, Page};
+use crate::text;
 
 /// The number of slots that llama-server chooses by itself (`--parallel -1`).
 const DEFAULT_SLOTS: &str = "for llama-server with --parallel 1, which Plimsoll sets; without the \
@@ -34,7 +34,7 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
     match args.output {
         Format::Json => output::json(&output)?,
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             text::estimate::estimate(&mut page, &output);
             output::text(page.text())?;
         }

@@ -18,7 +18,7 @@ use crate::cli::{ExplainArgs, Format, InputArgs};
 use crate::load::Loaded;
 use crate::near;
 use crate::output::{self, Outcome, Verbosity};
-use crate::text::{self, Page};
+use crate::text;
 
 pub(super) fn run(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
     let has_objects = !args.input.files.is_empty() || args.input.cluster.access().is_some();
@@ -58,11 +58,11 @@ fn from_objects(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
             output::json(&ExplainOutput { input, ..output })?;
         }
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             if verbosity.is_normal() {
                 text::input::input(&mut page, &cluster, input.plain.rule());
             }
-            text::explain::explain(&mut page, &output);
+            text::explain::explain(&mut page, &output, args.detail());
             output::text(page.text())?;
         }
     }

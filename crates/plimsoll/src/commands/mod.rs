@@ -4,12 +4,17 @@ mod apply;
 mod audit;
 mod chaos;
 mod chaos_cluster;
+mod context;
 mod decisions;
 mod devices;
 mod estimate;
+mod events;
 mod explain;
 mod kube;
+mod logs;
 mod look;
+mod models;
+mod plan;
 mod queue;
 mod release;
 mod renew;
@@ -25,8 +30,10 @@ mod simulate;
 mod slots;
 mod top;
 
+pub(crate) use apply::Effect;
 #[cfg(test)]
 pub(crate) use explain::explain_in;
+pub(crate) use plan::{FieldChange, Planned};
 #[cfg(test)]
 pub(crate) use simulate::{Candidates, simulate_output};
 
@@ -53,6 +60,11 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Runner(args) => runner::run(args),
         Command::Serve(args) => serve::run(args, verbosity),
         Command::Kube(args) => kube::run(args, verbosity),
+        Command::Models(args) => models::run(args, verbosity),
+        Command::Logs(args) => logs::run(args),
+        Command::Events(args) => events::run(args, verbosity),
+        Command::Plan(args) => plan::run(args, verbosity),
+        Command::Context(args) => context::run(args),
         Command::Slots(args) => slots::run(args, verbosity),
         Command::Reservations(args) => reservations::run(args, verbosity),
         Command::Runners(args) => runners::run(args, verbosity),

@@ -2,6 +2,8 @@
 
 use anyhow::Result;
 
+use plimsoll_api::rows::QueueRow;
+
 use super::look::{self, View};
 use crate::cli::QueueArgs;
 use crate::client::Client;
@@ -14,7 +16,8 @@ pub(super) fn run(args: &QueueArgs, verbosity: Verbosity) -> Result<Outcome> {
     let view = View {
         rows: &|| Ok(client.list("/api/v1/scheduler/queue", None)?),
         print: &|page, rows| queue::queue(page, rows, now()),
+        name: &|row: &QueueRow| row.id.clone(),
         outcome: &|rows| Outcome::wanting(!rows.is_empty()),
     };
-    look::show(&client, &args.show, verbosity, &view)
+    look::show_in_order(&client, &args.show, verbosity, &view)
 }

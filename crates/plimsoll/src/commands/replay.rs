@@ -14,7 +14,7 @@ use plimsoll_engine::store::{DecisionId, History};
 
 use crate::cli::{Format, ReplayArgs};
 use crate::output::{self, Outcome, Verbosity};
-use crate::text::{self, Page};
+use crate::text;
 
 pub(super) fn run(args: &ReplayArgs, verbosity: Verbosity) -> Result<Outcome> {
     let history = History::open(&args.dir)?;
@@ -32,7 +32,7 @@ fn all(history: &History, format: Format, verbosity: Verbosity) -> Result<Outcom
     match format {
         Format::Json => output::json(&output)?,
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             text::replay::replay(&mut page, &output);
             output::text(page.text())?;
         }
@@ -69,7 +69,7 @@ fn one(history: &History, id: DecisionId, format: Format) -> Result<Outcome> {
     match format {
         Format::Json => output::json(&output)?,
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             text::replay::decision_in_full(&mut page, &output);
             output::text(page.text())?;
         }

@@ -2,6 +2,8 @@
 
 use anyhow::Result;
 
+use plimsoll_api::rows::ReservationRow;
+
 use super::look::{self, View};
 use super::slots::query;
 use crate::cli::ReservationsArgs;
@@ -18,6 +20,7 @@ pub(super) fn run(args: &ReservationsArgs, verbosity: Verbosity) -> Result<Outco
     let view = View {
         rows: &|| Ok(client.list(&path, None)?),
         print: &|page, rows| reservations::reservations(page, rows, now()),
+        name: &|row: &ReservationRow| row.id.clone(),
         outcome: &|_| Outcome::Fine,
     };
     look::show(&client, &args.show, verbosity, &view)

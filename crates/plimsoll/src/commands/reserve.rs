@@ -6,12 +6,11 @@ use anyhow::Result;
 use plimsoll_api::rows::{ProblemRow, ReservationRow, ReservationStatus, ReserveBody};
 
 use crate::cli::{Format, ReserveArgs};
-use crate::client::Client;
+use crate::client::{Client, segment};
 use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
 use crate::text::age::now;
 use crate::text::live::reservation;
-use crate::text::{Page, clean};
 
 pub(super) fn run(args: &ReserveArgs, verbosity: Verbosity) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
@@ -33,7 +32,7 @@ pub(super) fn run(args: &ReserveArgs, verbosity: Verbosity) -> Result<Outcome> {
     match answer {
         Ok(row) => print(&row, client.server(), args.output),
         Err(error) => match error.reservation_outcome() {
-            Some(problem) => print_ended(problem, args.output),
+            Some(problem) => print_ended(&client, problem, args.output),
             None if error.may_be_done() => {
                 Err(anyhow::Error::new(error).context(outcome_unknown(args)))
             }
@@ -56,7 +55,7 @@ fn print(row: &ReservationRow, server: &str, format: Format) -> Result<Outcome> 
     match format {
         Format::Json => output::json(row)?,
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             reservation::reservation(&mut page, row, now());
             reservation::next_steps(&mut page, row, server);
             output::text(page.text())?;
@@ -66,16 +65,21 @@ fn print(row: &ReservationRow, server: &str, format: Format) -> Result<Outcome> 
 }
 
 /// Prints the outcome of a reservation that ended before it was ready.
-fn print_ended(problem: &ProblemRow, format: Format) -> Result<Outcome> {
-    match format {
-        Format::Json => output::json(problem)?,
-        Format::Table => {
-            let id = problem.reservation.as_deref().unwrap_or_default();
-            let (title, detail) =
-                (problem.title.to_lowercase(), problem.detail.trim_end_matches('.'));
-            output::text(&clean(&format!("{id}: {title}, {detail}")))?;
-            output::text("\n")?;
+fn print_ended(client: &Client, problem: &ProblemRow, format: Format) -> Result<Outcome> {
+    if format == Format::Json {
+        output::json(problem)?;
+        return Ok(Outcome::Wanting);
+    }
+    let id = problem.reservation.as_deref().unwrap_or_default();
+    let path = format!("/api/v1/scheduler/slots/{}", segment(id));
+    let mut page = output::page();
+    match client.find::<ReservationRow>(&path)? {
+        Some(row) => reservation::reservation(&mut page, &row, now()),
+        None => {
+            let detail = problem.detail.trim_end_matches('.');
+            page.note(&format!("{id}: {}, {detail}", problem.title.to_lowercase()));
         }
     }
+    output::text(page.text())?;
     Ok(Outcome::Wanting)
 }

@@ -9,6 +9,7 @@ use plimsoll_runner::{
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::RunnerArgs;
+use crate::client;
 use crate::logging;
 use crate::output::Outcome;
 
@@ -23,7 +24,7 @@ pub(super) fn run(args: &RunnerArgs) -> Result<Outcome> {
 
 fn config(args: &RunnerArgs) -> RunnerConfig {
     RunnerConfig {
-        server: args.server.clone(),
+        server: client::address(args.server.as_deref()),
         name: args.name.clone(),
         labels: args.labels.iter().cloned().collect(),
         devices: args.devices.clone().map_or(DeviceSource::Driver, DeviceSource::File),

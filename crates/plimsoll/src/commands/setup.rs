@@ -15,8 +15,42 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut script);
     output::text(&String::from_utf8_lossy(&script))?;
+    output::text(live_names(shell))?;
     Ok(Outcome::Fine)
 }
+
+/// Returns what completes the names of slots, models and runners, by asking the server for them.
+fn live_names(shell: clap_complete::Shell) -> &'static str {
+    match shell {
+        clap_complete::Shell::Bash => BASH_NAMES,
+        clap_complete::Shell::Fish => FISH_NAMES,
+        _ => "",
+    }
+}
+
+const BASH_NAMES: &str = r#"
+_plimsoll_live() {
+    _plimsoll "$@"
+    local list word="${COMP_WORDS[COMP_CWORD]}"
+    [[ "$word" == -* ]] && return
+    case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
+        "slots show" | "slots stop" | "logs "* | "explain "* | "release "*) list=slots ;;
+        "models show" | "models delete" | "reserve "*) list=models ;;
+        "runners show" | "runners cordon" | "runners uncordon" | "runners drain" | "runners delete") list=runners ;;
+        *) return ;;
+    esac
+    COMPREPLY+=($(compgen -W "$(plimsoll "$list" -o name 2>/dev/null)" -- "$word"))
+}
+complete -F _plimsoll_live -o bashdefault -o default plimsoll
+"#;
+
+const FISH_NAMES: &str = r#"
+complete -c plimsoll -n "__fish_seen_subcommand_from logs explain release" -a "(plimsoll slots -o name 2>/dev/null)"
+complete -c plimsoll -n "__fish_seen_subcommand_from slots; and __fish_seen_subcommand_from show stop" -a "(plimsoll slots -o name 2>/dev/null)"
+complete -c plimsoll -n "__fish_seen_subcommand_from reserve" -a "(plimsoll models -o name 2>/dev/null)"
+complete -c plimsoll -n "__fish_seen_subcommand_from models; and __fish_seen_subcommand_from show delete" -a "(plimsoll models -o name 2>/dev/null)"
+complete -c plimsoll -n "__fish_seen_subcommand_from runners; and __fish_seen_subcommand_from show cordon uncordon drain delete" -a "(plimsoll runners -o name 2>/dev/null)"
+"#;
 
 /// Prints the man page, or writes the pages of all commands.
 pub(super) fn man(out: Option<&Path>) -> Result<Outcome> {

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use plimsoll_api::breach::breach_row;
+use plimsoll_api::clause::clauses_of;
 use plimsoll_api::device;
 use plimsoll_api::explanation::{PromisedRow, RemedyRow, promised_row};
 use plimsoll_api::offline::{
@@ -17,8 +18,8 @@ use plimsoll_sim::simulation::{Advice, Advising, Outlook, Rejected, Simulation, 
 use super::{Offline, load, log};
 use crate::cli::{Format, SimulateArgs};
 use crate::output::{self, Outcome, Verbosity};
+use crate::text;
 use crate::text::simulate::Names;
-use crate::text::{self, Page};
 
 /// The nodes that are shown for a rejection without `--full`.
 const NEAREST: usize = 10;
@@ -39,7 +40,7 @@ pub(super) fn run(args: &SimulateArgs, verbosity: Verbosity) -> Result<Outcome> 
             output::json(&simulate_output(&cluster, &simulation, candidates))?;
         }
         Format::Table => {
-            let mut page = Page::default();
+            let mut page = output::page();
             if verbosity.is_normal() {
                 text::input::input(&mut page, &cluster, args.input.plain.rule());
             }
@@ -98,6 +99,7 @@ fn unplaced(cluster: &Cluster, rejected: &Rejected, candidates: Candidates) -> U
         pod: request.name.clone(),
         status: status(rejected),
         summary: rejected.decision.summary().to_string(),
+        clauses: clauses_of(decision, None),
         promised: promised(&rejected.advice),
         nodes_considered: decision.table().map_or(0, |table| table.unordered().count()),
         candidates: verdict::nearest_candidates(decision, limit),

@@ -11,8 +11,12 @@ use crate::cli::{Color, TopArgs};
 use crate::client::Client;
 use crate::output::{self, Outcome, Verbosity};
 use crate::text::Page;
-use crate::text::live::{decisions, queue, runners};
+use crate::text::live::decisions::{self, Grouping};
+use crate::text::live::{queue, runners};
 use crate::top::{self, Fleet, Palette, Poller};
+
+/// The lines of decisions in a frame.
+const LINES: usize = 20;
 
 /// The shortest refresh interval.
 const SHORTEST: Duration = Duration::from_millis(200);
@@ -53,11 +57,11 @@ fn palette(color: Color) -> Palette {
 
 /// Returns one frame as text.
 fn frame(fleet: &Fleet) -> Page {
-    let mut page = Page::default();
+    let mut page = output::page();
     runners::runners(&mut page, &fleet.runners, fleet.at);
     page.heading("Pending");
     queue::queue(&mut page, &fleet.queue, fleet.at);
     page.heading("Decisions");
-    decisions::decisions(&mut page, &fleet.decisions, fleet.at);
+    decisions::decisions(&mut page, &fleet.decisions, fleet.at, (Grouping::Alike, LINES));
     page
 }

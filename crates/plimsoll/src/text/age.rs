@@ -13,6 +13,11 @@ pub(crate) fn ago(at: Time, now: Time) -> String {
     span(now.0.since(at.0).as_millis())
 }
 
+/// Formats the time from one point to another.
+pub(crate) fn between(from: Time, to: Time) -> String {
+    span(to.0.since(from.0).as_millis())
+}
+
 /// Formats the time until `at`.
 pub(crate) fn ahead(at: Time, now: Time) -> String {
     span(at.0.since(now.0).as_millis())

@@ -1,17 +1,12 @@
 //! The sections of a decision, from the rows that offline commands and servers share.
 
 use anstyle::Style;
+use plimsoll_api::clause::{ClauseRow, ClauseTopic};
 use plimsoll_api::explanation::{Explanation, PromisedRow, RemedyRow};
 use plimsoll_api::lost_by::LostBy;
-use plimsoll_api::verdict::{
-    CandidateRow, ContainerVerdictRow, DeviceVerdictRow, ScorePart, Verdict,
-};
-use plimsoll_core::units::Bytes;
-use plimsoll_core::wording::SizeFormat;
+use plimsoll_api::verdict::{ScorePart, Verdict};
 
-use super::or_else;
-use super::page::{BAD, FAINT, GOOD, PLAIN, Page, STRONG};
-use super::table::{Align, Table};
+use super::page::{BAD, FAINT, GOOD, Page};
 
 /// Prints what was requested, one line for each alternative.
 pub(super) fn requested(page: &mut Page, explanation: &Explanation) {
@@ -28,7 +23,7 @@ pub(super) fn placed_on(node: &str, explanation: &Explanation) -> String {
 }
 
 /// Formats a score and the terms that contribute to it: `12345 (node 10000, device 2345)`.
-fn score_text(score: i64, parts: &[ScorePart]) -> String {
+pub(super) fn score_text(score: i64, parts: &[ScorePart]) -> String {
     let parts = parts.iter().filter(|part| part.points != 0);
     let parts: Vec<String> = parts.map(|part| format!("{} {}", part.term, part.points)).collect();
     if parts.is_empty() { score.to_string() } else { format!("{score} ({})", parts.join(", ")) }
@@ -46,105 +41,34 @@ pub(super) fn not_chosen(page: &mut Page, lost_by: &[LostBy]) {
     }
 }
 
-/// Prints every node that was judged, under a heading. `chosen` is the node of the placement.
-pub(super) fn candidates(
+/// Prints the lines about a rejection, aligned.
+pub(super) fn clauses<'a>(
     page: &mut Page,
-    heading: &str,
-    explanation: &Explanation,
-    chosen: Option<&str>,
+    indent: usize,
+    rows: impl IntoIterator<Item = &'a ClauseRow>,
 ) {
-    let Some(candidates) = explanation.candidates.as_ref().filter(|rows| !rows.is_empty()) else {
-        return;
-    };
-    page.heading(heading);
-    let several = candidates.iter().any(|candidate| candidate.shape != candidates[0].shape);
-    for candidate in candidates {
-        let shape = explanation.shapes.get(candidate.shape).filter(|_| several);
-        candidate_on(page, candidate, shape, chosen);
+    for row in rows {
+        page.labelled(indent, (label(row.topic), LABEL), &row.text);
     }
 }
 
-fn candidate_on(
-    page: &mut Page,
-    candidate: &CandidateRow,
-    shape: Option<&String>,
-    chosen: Option<&str>,
-) {
-    let row = &candidate.verdict;
-    let shape = shape.map_or(String::new(), |shape| format!(" for {shape}"));
-    let (style, verdict) = match (&row.status, &row.reason) {
-        (Verdict::Passed, _) => {
-            let parts = row.score_parts.as_deref().unwrap_or_default();
-            (GOOD, format!(" passed, score {}", score_text(row.score, parts)))
-        }
-        (Verdict::Failed, Some(reason)) => {
-            (BAD, format!(" failed: {} ({})", reason.code, reason.text))
-        }
-        (Verdict::Failed, None) => (BAD, " failed".to_string()),
-    };
-    page.pieces(2, &[(STRONG, &row.name), (STRONG, &shape), (style, &verdict)]);
-    let picked = if chosen == Some(&*row.name) { "fits, chosen" } else { "fits, best here" };
-    for container in &row.containers {
-        container_on(page, container, picked);
-    }
+/// The width of the labels of lines.
+pub(super) const LABEL: usize = "not evictable".len();
+
+/// Returns the lines except what the request needs.
+pub(super) fn without_needs(rows: &[ClauseRow]) -> impl Iterator<Item = &ClauseRow> {
+    rows.iter().filter(|row| row.topic != ClauseTopic::Needs)
 }
 
-fn container_on(page: &mut Page, container: &ContainerVerdictRow, picked: &str) {
-    match &container.reason {
-        Some(reason) => {
-            page.pieces(4, &[(PLAIN, &container.name), (BAD, " failed: "), (PLAIN, reason)]);
-        }
-        None if container.devices.is_empty() && container.status == Verdict::Passed => {
-            page.pieces(4, &[(PLAIN, &container.name), (FAINT, " passed: needs no device")]);
-        }
-        None => {
-            let style = verdict_style(container.status);
-            page.pieces(4, &[(PLAIN, &container.name), (style, &format!(" {}", container.status))]);
-        }
+fn label(topic: ClauseTopic) -> &'static str {
+    match topic {
+        ClauseTopic::Reason => "reason",
+        ClauseTopic::Needs => "needs",
+        ClauseTopic::Nearest => "nearest",
+        ClauseTopic::HeldBy => "held by",
+        ClauseTopic::Judged => "checked",
+        ClauseTopic::NotEvictable => "not evictable",
     }
-    let mut table = Table::new(&[
-        ("DEVICE", Align::Left),
-        ("NEED", Align::Right),
-        ("FREE", Align::Right),
-        ("SHORT BY", Align::Right),
-        ("VERDICT", Align::Left),
-    ]);
-    for device in &container.devices {
-        let [need, free, short_by] = comparison(device);
-        let verdict = device_verdict(device, picked);
-        table.styled_row([
-            (PLAIN, device.uuid.clone()),
-            (PLAIN, need),
-            (PLAIN, free),
-            (PLAIN, short_by),
-            verdict,
-        ]);
-    }
-    table.print(page, 6);
-}
-
-/// Formats need, free memory and shortfall of a device in one unit.
-fn comparison(device: &DeviceVerdictRow) -> [String; 3] {
-    let DeviceVerdictRow { need, free, short_by, .. } = device;
-    let (needed, available) = (need.unwrap_or_default(), free.unwrap_or_default());
-    let format = SizeFormat::for_shortfall(needed, available);
-    let show = |size: &Option<Bytes>| or_else(size.map(|size| format.show(size)), "?");
-    let short_by = match (short_by, need, free) {
-        (Some(Bytes::ZERO), ..) => "-".to_string(),
-        // As the reason next to it: the difference of the numbers as they are printed.
-        (Some(_), Some(need), Some(free)) => format.show_difference(*need, *free),
-        (short_by, ..) => show(short_by),
-    };
-    [show(need), show(free), short_by]
-}
-
-fn device_verdict(device: &DeviceVerdictRow, picked: &str) -> (Style, String) {
-    let Some(code) = &device.reason else {
-        return (GOOD, if device.picked { picked } else { "fits" }.to_string());
-    };
-    let text = device.text.as_ref().map_or(String::new(), |text| format!(": {text}"));
-    let held = device.held_by.as_ref().map_or(String::new(), |held| format!("; held by {held}"));
-    (PLAIN, format!("{code}{text}{held}"))
 }
 
 /// Returns the style of a verdict.
@@ -163,21 +87,21 @@ pub(super) fn help(
     would_fit_if: &[RemedyRow],
 ) {
     if let Some(promised) = promised {
-        page.line(indent, &promise(promised));
+        page.labelled(indent, ("promised", LABEL), &promise(promised));
     }
     for remedy in would_fit_if {
-        page.line(indent, &format!("would fit if {}", remedy.text));
+        page.labelled(indent, ("would fit if", LABEL), &remedy.text);
     }
 }
 
-/// Formats a promise: `will fit on GPU-a (runner) when these have stopped: m/slot-1`.
+/// Formats a promise: `GPU-a (runner) when these have stopped: m/slot-1`.
 pub(crate) fn promise(promised: &PromisedRow) -> String {
     let PromisedRow { node, devices, devices_wanted, after } = promised;
     let devices = match devices.len() > *devices_wanted {
         true => format!("{devices_wanted} of {}", devices.join(", ")),
         false => devices.join(" and "),
     };
-    format!("will fit on {devices} ({node}) when these have stopped: {}", after.join(", "))
+    format!("{devices} ({node}) when these have stopped: {}", after.join(", "))
 }
 
 /// Prints policy, ledger revision and digest.

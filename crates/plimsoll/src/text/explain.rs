@@ -2,14 +2,15 @@
 
 use plimsoll_api::offline::{ChosenDevices, ExplainOutput, ExplainStatus};
 
-use super::decision::{candidates, decided_by, help, not_chosen, placed_on, requested};
-use super::or_else;
+use super::candidates::{Detail, candidates};
+use super::decision::{clauses, decided_by, help, not_chosen, placed_on, requested, without_needs};
 use super::page::{BAD, GOOD, ODD, Page};
 use super::simulate::device_name;
 use super::table::{Align, Table};
+use super::{common_format, or_else};
 
 /// Prints the explanation of a pod.
-pub(crate) fn explain(page: &mut Page, pod: &ExplainOutput) {
+pub(crate) fn explain(page: &mut Page, pod: &ExplainOutput, detail: Detail) {
     let explanation = &pod.explanation;
     page.heading(&format!("{}/{}", pod.namespace, pod.pod));
     requested(page, explanation);
@@ -18,7 +19,8 @@ pub(crate) fn explain(page: &mut Page, pod: &ExplainOutput) {
             page.styled(2, GOOD, &placed_on(pod.node.as_deref().unwrap_or("?"), explanation));
         }
         ExplainStatus::Pending | ExplainStatus::Impossible | ExplainStatus::Rejected => {
-            page.styled(2, BAD, &format!("{}: {}", pod.status, explanation.summary));
+            page.styled(2, BAD, &format!("{}: {}", pod.status, explanation.brief));
+            clauses(page, 4, without_needs(&explanation.clauses));
         }
         ExplainStatus::Running => page.styled(2, GOOD, &explanation.summary),
         ExplainStatus::Gated | ExplainStatus::Finished => {
@@ -32,7 +34,7 @@ pub(crate) fn explain(page: &mut Page, pod: &ExplainOutput) {
         page.styled(2, ODD, &format!("not considered: {what}"));
     }
     not_chosen(page, &explanation.lost_by);
-    candidates(page, "Nodes", explanation, pod.node.as_deref());
+    candidates(page, "Nodes", explanation, pod.node.as_deref(), detail);
     if explanation.promised.is_some() || !pod.would_fit_if.is_empty() {
         page.heading("What would help");
         help(page, 2, explanation.promised.as_ref(), &pod.would_fit_if);
@@ -52,6 +54,7 @@ fn holds(page: &mut Page, chosen: &ChosenDevices) {
         ("MEMORY", Align::Right),
         ("CORES", Align::Right),
     ]);
+    let format = common_format(chosen.devices.iter().map(|charge| charge.bytes));
     let mut parts = 0;
     for container in &chosen.containers {
         for device in &container.devices {
@@ -60,7 +63,7 @@ fn holds(page: &mut Page, chosen: &ChosenDevices) {
             table.row([
                 format!("{} ({})", container.name, container.role),
                 device_name(&device.device),
-                or_else(device.bytes, "undeclared"),
+                or_else(device.bytes.map(|bytes| format.show(bytes)), "undeclared"),
                 cores,
             ]);
         }
@@ -68,7 +71,7 @@ fn holds(page: &mut Page, chosen: &ChosenDevices) {
     table.print(page, 4);
     if parts != chosen.devices.len() {
         for charge in &chosen.devices {
-            let memory = or_else(charge.bytes, "undeclared");
+            let memory = or_else(charge.bytes.map(|bytes| format.show(bytes)), "undeclared");
             page.line(4, &format!("the pod holds {memory} on {}", device_name(&charge.device)));
         }
     }
@@ -83,7 +86,7 @@ mod tests {
     fn explained(cluster: &Cluster, pod: &str) -> String {
         let mut page = Page::default();
         let found = crate::commands::explain_in(cluster, pod).expect("it is decided");
-        explain(&mut page, &found);
+        explain(&mut page, &found, Detail::Nearest);
         page.plain()
     }
 
@@ -101,7 +104,7 @@ mod tests {
         );
         assert!(text.contains("  pending: "), "{text}");
         assert!(text.contains("main failed: 1/1 CardInsufficientMemory"), "{text}");
-        assert!(text.contains("would fit if it asked for at most 607 MiB"), "{text}");
+        assert!(text.contains("would fit if   default/test-0 stopped (8000 MiB)"), "{text}");
     }
 
     #[test]
@@ -132,6 +135,6 @@ mod tests {
     fn a_running_pod_shows_what_it_holds() {
         let text = explained(&fixture::gang(), "busy");
         assert!(text.contains("running on node-a"), "{text}");
-        assert!(text.contains("main (app)  GPU-node-a-0  80 GiB"), "{text}");
+        assert!(text.contains("main (app)  GPU-node-a-0  80.0 GiB"), "{text}");
     }
 }

@@ -1,8 +1,12 @@
 //! Rows of a server as text.
 
+pub(crate) mod contexts;
 pub(crate) mod decision;
 pub(crate) mod decisions;
+pub(crate) mod events;
 pub(crate) mod gpu;
+pub(crate) mod models;
+pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod reservation;
 pub(crate) mod reservations;
@@ -11,6 +15,8 @@ pub(crate) mod schedulerlog;
 pub(crate) mod slots;
 
 use plimsoll_api::rows::GpuAllocation;
+use plimsoll_core::units::Bytes;
+use plimsoll_core::wording::SizeFormat;
 
 /// Formats the GPUs of an allocation by their index: `0, 1`.
 pub(crate) fn gpus(allocation: Option<&GpuAllocation>) -> String {
@@ -21,12 +27,25 @@ pub(crate) fn gpus(allocation: Option<&GpuAllocation>) -> String {
     indices.collect::<Vec<_>>().join(", ")
 }
 
-/// Formats the memory of an allocation on each GPU: `2 x 30 GiB`.
-pub(crate) fn memory(allocation: Option<&GpuAllocation>) -> String {
-    super::sizes(allocation.into_iter().flat_map(|row| &row.gpus).map(|gpu| gpu.bytes))
+/// Formats the memory of an allocation on each GPU: `2 x 30.0 GiB`.
+pub(crate) fn memory(format: SizeFormat, allocation: Option<&GpuAllocation>) -> String {
+    super::sizes(format, shares(allocation))
 }
 
-/// Formats an allocation: `holds 2 x 30 GiB on GPU 0, 1`.
+/// Returns the one unit of the allocations in a list.
+pub(crate) fn memory_format<'a>(
+    allocations: impl IntoIterator<Item = Option<&'a GpuAllocation>>,
+) -> SizeFormat {
+    super::common_format(allocations.into_iter().flat_map(shares))
+}
+
+fn shares(allocation: Option<&GpuAllocation>) -> impl Iterator<Item = Option<Bytes>> {
+    allocation.into_iter().flat_map(|row| &row.gpus).map(|gpu| gpu.bytes)
+}
+
+/// Formats an allocation: `holds 2 x 30.0 GiB on GPUs 0, 1`.
 fn holds(allocation: &GpuAllocation) -> String {
-    format!("holds {} on GPU {}", memory(Some(allocation)), gpus(Some(allocation)))
+    let memory = memory(memory_format([Some(allocation)]), Some(allocation));
+    let noun = if allocation.gpus.len() == 1 { "GPU" } else { "GPUs" };
+    format!("holds {memory} on {noun} {}", gpus(Some(allocation)))
 }

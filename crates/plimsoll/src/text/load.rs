@@ -5,7 +5,7 @@ use plimsoll_api::device::{ChargeKind, DeviceRow, TenantRow, TenantStage};
 use plimsoll_core::units::Bytes;
 use plimsoll_core::wording::SizeFormat;
 
-use super::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page};
+use super::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page, clean};
 use super::{count, row_format};
 
 /// The load of a device.
@@ -195,8 +195,12 @@ pub(crate) struct Scale {
     pub(crate) over: u64,
 }
 
-/// The scale of printed bars.
+/// The scale of printed bars on a page without a width.
 const PRINTED: Scale = Scale { hull: 32, over: 16 };
+
+/// The shortest and the longest bar that fits a page with a width, from empty to the line.
+const SHORTEST: u64 = 8;
+const LONGEST: u64 = 64;
 
 /// Returns the runs of cells up to the line, and those past it.
 pub(crate) fn cells(load: &Load, scale: Scale) -> (Runs, Runs) {
@@ -242,35 +246,82 @@ fn scaled(bytes: Bytes, usable: Bytes, scale: Scale) -> u64 {
     u64::try_from(cells).unwrap_or(u64::MAX)
 }
 
-/// Draws a bar after its name and before its remarks, and adds its cells to `shown`.
-pub(super) fn bar(page: &mut Page, name: &str, load: &Load, remarks: &str, shown: &mut Vec<Cell>) {
-    let (hull, over) = cells(load, PRINTED);
-    for cell in hull.iter().chain(&over).map(|(cell, _)| *cell) {
-        if !shown.contains(&cell) {
-            shown.push(cell);
+/// A bar with its name, and what follows it.
+pub(super) struct Bar {
+    pub(super) name: String,
+    pub(super) load: Load,
+    pub(super) remarks: String,
+}
+
+impl Bar {
+    fn text(&self) -> Vec<(Style, String)> {
+        let mut pieces = vec![(PLAIN, self.load.to_text())];
+        let over_by = self.load.over_by;
+        if !over_by.is_zero() {
+            pieces.push((BAD, format!(", OVER by {}", self.load.format().show(over_by))));
+        }
+        pieces.push((ODD, self.remarks.clone()));
+        pieces
+    }
+
+    fn text_length(&self) -> usize {
+        self.text().iter().map(|(_, piece)| piece.chars().count()).sum()
+    }
+}
+
+/// Draws bars of one scale, and their legend. All fit the width of the page, if it has one.
+pub(super) fn bars(page: &mut Page, bars: &[Bar]) {
+    const INDENT: usize = 2;
+    let names = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+    let texts = bars.iter().map(Bar::text_length).max().unwrap_or(0);
+    let scale = match page.width().after(INDENT) {
+        None => PRINTED,
+        Some(columns) => {
+            let is_over =
+                bars.iter().any(|bar| bar.load.sum() > bar.load.usable.unwrap_or_default());
+            let frame = "  [|]  ".len();
+            let left = u64::try_from(columns.saturating_sub(names + frame + texts)).unwrap_or(0);
+            let hull = if is_over { left * 3 / 4 } else { left };
+            let hull = hull.clamp(SHORTEST, LONGEST);
+            Scale { hull, over: left.saturating_sub(hull).clamp(2, PRINTED.over) }
+        }
+    };
+    let mut shown = Vec::new();
+    for bar in bars {
+        let (hull, over) = cells(&bar.load, scale);
+        for cell in hull.iter().chain(&over).map(|(cell, _)| *cell) {
+            if !shown.contains(&cell) {
+                shown.push(cell);
+            }
+        }
+        let drawn = |runs: &Runs| runs.iter().map(piece).collect::<Vec<_>>();
+        let mut pieces = vec![(PLAIN, format!("{:names$}  [", clean(&bar.name)))];
+        pieces.extend(drawn(&hull));
+        pieces.push((PLAIN, "|".to_string()));
+        pieces.extend(drawn(&over));
+        pieces.push((PLAIN, "]".to_string()));
+        let drawn: usize = pieces.iter().map(|(_, piece)| piece.chars().count()).sum();
+        let fits = page
+            .width()
+            .after(INDENT)
+            .is_none_or(|columns| drawn + 2 + bar.text_length() <= columns);
+        if fits {
+            pieces.push((PLAIN, "  ".to_string()));
+            pieces.extend(bar.text());
+            page.raw(INDENT, &pieces);
+        } else {
+            page.raw(INDENT, &pieces);
+            let text = bar.text();
+            let text: Vec<(Style, &str)> =
+                text.iter().map(|(style, piece)| (*style, &**piece)).collect();
+            page.pieces(INDENT + 2, &text);
         }
     }
-    let mut pieces = vec![(PLAIN, name.to_string()), (PLAIN, "[".to_string())];
-    pieces.extend(hull.iter().map(piece));
-    pieces.push((PLAIN, "|".to_string()));
-    pieces.extend(over.iter().map(piece));
-    pieces.push((PLAIN, format!("]  {}", load.to_text())));
-    if !load.over_by.is_zero() {
-        pieces.push((BAD, format!(", OVER by {}", load.format().show(load.over_by))));
-    }
-    pieces.push((ODD, remarks.to_string()));
-    let pieces: Vec<(Style, &str)> =
-        pieces.iter().map(|(style, piece)| (*style, &**piece)).collect();
-    page.pieces(2, &pieces);
+    page.styled(INDENT, FAINT, &legend_text(&shown));
 }
 
 fn piece((cell, number): &(Cell, u64)) -> (Style, String) {
     (cell.style(), cell.mark().repeat(usize::try_from(*number).unwrap_or(0)))
-}
-
-/// Prints the legend of the cells that were drawn.
-pub(super) fn legend(page: &mut Page, shown: &[Cell]) {
-    page.styled(2, FAINT, &legend_text(shown));
 }
 
 /// Formats the legend of some cells.

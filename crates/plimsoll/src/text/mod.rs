@@ -2,6 +2,7 @@
 
 pub(crate) mod age;
 pub(crate) mod audit;
+mod candidates;
 pub(crate) mod chaos;
 mod decision;
 pub(crate) mod devices;
@@ -18,16 +19,39 @@ mod table;
 use plimsoll_core::units::Bytes;
 use plimsoll_core::wording::SizeFormat;
 
-pub(crate) use page::{Page, clean};
+pub(crate) use candidates::Detail;
+pub(crate) use page::{Page, Width, clean};
+
+/// Formats groups of commands with what each is for.
+pub(crate) fn groups(groups: &[(&str, Vec<(String, String)>)]) -> String {
+    let mut page = Page::new(match crate::output::width() {
+        Width::Columns(columns) => Width::Columns(columns.min(100)),
+        Width::Unlimited => Width::Columns(100),
+    });
+    let names = groups.iter().flat_map(|(_, commands)| commands);
+    let wide = names.map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (title, commands) in groups {
+        page.heading(title);
+        for (name, about) in commands {
+            page.labelled(2, (name, wide), about);
+        }
+    }
+    page.plain()
+}
 
 /// Formats a count with its noun: `1 node`, `2 nodes`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// Formats sizes on several devices: `2 x 30 GiB`, or `30 GiB + 20 GiB`; `-` without any.
-pub(crate) fn sizes(sizes: impl IntoIterator<Item = Option<Bytes>>) -> String {
-    let sizes = sizes.into_iter();
+/// Returns the one unit of sizes that an answer shows together.
+pub(crate) fn common_format(sizes: impl IntoIterator<Item = Option<Bytes>>) -> SizeFormat {
+    SizeFormat::for_size(sizes.into_iter().flatten().max().unwrap_or_default())
+}
+
+/// Formats sizes on several devices: `2 x 30.0 GiB`, or `30.0 GiB + 20.0 GiB`; `-` without any.
+pub(crate) fn sizes(format: SizeFormat, sizes: impl IntoIterator<Item = Option<Bytes>>) -> String {
+    let sizes = sizes.into_iter().map(|bytes| bytes.map(|bytes| format.show(bytes)));
     let sizes: Vec<String> = sizes.map(|bytes| or_else(bytes, "undeclared")).collect();
     match &sizes[..] {
         [] => "-".to_string(),

@@ -6,6 +6,7 @@ use plimsoll_api::offline::{
 };
 use plimsoll_api::time::Time;
 
+use super::candidates::Detail;
 use super::page::{BAD, FAINT, GOOD, ODD, Page};
 use super::{count, explain};
 
@@ -93,7 +94,7 @@ fn state_mismatch(state: &StateMismatchRow) -> String {
 pub(crate) fn decision_in_full(page: &mut Page, output: &ReplayedDecisionOutput) {
     let RecordedDecisionRow { account, name, .. } = &output.recorded;
     match &output.explanation {
-        Some(explanation) => explain::explain(page, explanation),
+        Some(explanation) => explain::explain(page, explanation, Detail::Full),
         None => {
             page.heading(&format!("{account}/{name}"));
             page.styled(2, BAD, "the decision differs from the journal; it cannot be explained");

@@ -1,6 +1,7 @@
 //! A simulated cluster as text: placements, the load of every device, pods that are not placed.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_api::device::{DeviceIdentity, DeviceRow, Health};
 use plimsoll_api::offline::{
@@ -8,14 +9,17 @@ use plimsoll_api::offline::{
 };
 use plimsoll_core::units::{Bytes, Name};
 
-use super::decision::help;
+use super::decision::{clauses, help};
 use super::load::{self, Load};
-use super::page::{BAD, FAINT, GOOD, ODD, PLAIN, Page};
+use super::page::{BAD, FAINT, GOOD, ODD, Page};
 use super::table::{Align, Table};
-use super::{count, sizes};
+use super::{common_format, count, sizes};
 
 /// The pods with the same answer that are listed; the rest are counted unless all are wanted.
 const SAME_ANSWER: usize = 8;
+
+/// The different answers that are listed unless all are wanted.
+const ANSWERS: usize = 4;
 
 /// The selection of pods that are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +31,8 @@ pub(crate) enum Names {
 
 /// Prints the outcome of a simulation.
 pub(crate) fn simulate(page: &mut Page, output: &SimulateOutput, names: Names) {
-    placements(page, &output.placements);
-    bars(page, &output.devices);
+    placements(page, &output.placements, names);
+    bars(page, &output.devices, names);
     if !output.breaches.is_empty() {
         page.heading("Overcommitted");
     }
@@ -46,7 +50,10 @@ pub(crate) fn pending(page: &mut Page, output: &SimulateOutput, names: Names) {
     unplaced(page, "Impossible", UnplacedStatus::Impossible, &output.unplaced, names);
 }
 
-fn placements(page: &mut Page, rows: &[PlacementRow]) {
+/// The rows of a list that are shown unless all are wanted.
+const SHOWN: usize = 12;
+
+fn placements(page: &mut Page, rows: &[PlacementRow], names: Names) {
     if rows.is_empty() {
         return;
     }
@@ -57,20 +64,72 @@ fn placements(page: &mut Page, rows: &[PlacementRow]) {
         ("DEVICES", Align::Left),
         ("MEMORY", Align::Right),
         ("SCORE", Align::Right),
-    ]);
-    for row in rows {
-        let devices = row.chosen.devices.iter().map(|charge| device_name(&charge.device));
+    ])
+    .optional(&["SCORE"]);
+    let bytes = |row: &PlacementRow| -> Vec<Option<Bytes>> {
+        row.chosen.devices.iter().map(|charge| charge.bytes).collect()
+    };
+    let format = common_format(rows.iter().flat_map(bytes));
+    let groups = alike_placements(rows, names);
+    let shown = if names == Names::All { groups.len() } else { groups.len().min(SHOWN) };
+    for group in &groups[..shown] {
+        let first = group[0];
+        let devices = first.chosen.devices.iter().map(|charge| device_name(&charge.device));
         let devices = devices.collect::<Vec<_>>().join(" + ");
-        table.row([
-            pod(&row.namespace, &row.pod),
-            row.node.to_string(),
-            if devices.is_empty() { "-".to_string() } else { devices },
-            sizes(row.chosen.devices.iter().map(|charge| charge.bytes)),
-            row.score.to_string(),
-        ]);
+        let nodes: BTreeSet<&Name> = group.iter().map(|row| &row.node).collect();
+        let [pods, node, devices, score] = match group.len() {
+            1 => [
+                pod(&first.namespace, &first.pod),
+                first.node.to_string(),
+                if devices.is_empty() { "-".to_string() } else { devices },
+                first.score.to_string(),
+            ],
+            more => [
+                format!("{} and {} like it", pod(&first.namespace, &first.pod), more - 1),
+                count(nodes.len(), "node"),
+                format!("{} each", count(first.chosen.devices.len(), "device")),
+                "-".to_string(),
+            ],
+        };
+        table.row([pods, node, devices, sizes(format, bytes(first)), score]);
     }
     table.print(page, 2);
+    let more: usize = groups[shown..].iter().map(Vec::len).sum();
+    and_more(page, more, "pod");
 }
+
+/// Says how many more there are.
+fn and_more(page: &mut Page, more: usize, noun: &str) {
+    if more > 0 {
+        page.styled(
+            2,
+            FAINT,
+            &format!("and {} (use --full)", count(more, &format!("more {noun}"))),
+        );
+    }
+}
+
+/// Groups pods of one workload with the same needs if there are too many to list.
+fn alike_placements(rows: &[PlacementRow], names: Names) -> Vec<Vec<&PlacementRow>> {
+    if names == Names::All || rows.len() <= LISTED {
+        return rows.iter().map(|row| vec![row]).collect();
+    }
+    let mut groups: Vec<Vec<&PlacementRow>> = Vec::new();
+    let mut known: BTreeMap<(&Name, &str, Vec<Option<Bytes>>), usize> = BTreeMap::new();
+    for row in rows {
+        let bytes = row.chosen.devices.iter().map(|charge| charge.bytes).collect();
+        let workload = row.pod.trim_end_matches(|c: char| c.is_ascii_digit());
+        let at = *known.entry((&row.namespace, workload, bytes)).or_insert(groups.len());
+        if at == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[at].push(row);
+    }
+    groups
+}
+
+/// The pods and devices that are listed one by one.
+const LISTED: usize = 24;
 
 fn pod(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
@@ -85,20 +144,46 @@ pub(super) fn device_name(device: &ChosenDevice) -> String {
     }
 }
 
-fn bars(page: &mut Page, devices: &[DeviceRow]) {
+fn bars(page: &mut Page, devices: &[DeviceRow], names: Names) {
     if devices.is_empty() {
         return;
     }
     page.heading("Load");
-    let width = devices.iter().map(|device| bar_name(device).chars().count()).max().unwrap_or(0);
-    let mut shown = Vec::new();
+    let mut groups: Vec<(Load, String, Vec<&DeviceRow>)> = Vec::new();
     for device in devices {
         // Offline nothing starts: what is placed here and what runs are drawn alike.
         let load = Load { starting: Bytes::ZERO, ..Load::new(device) };
-        let name = format!("{:width$}  ", bar_name(device));
-        load::bar(page, &name, &load, &remarks(device), &mut shown);
+        let remarks = remarks(device);
+        let is_alike = |group: &&mut (Load, String, Vec<&DeviceRow>)| {
+            names == Names::Some
+                && devices.len() > LISTED
+                && (&group.0, &group.1) == (&load, &remarks)
+        };
+        match groups.iter_mut().find(is_alike) {
+            Some(group) => group.2.push(device),
+            None => groups.push((load, remarks, vec![device])),
+        }
     }
-    load::legend(page, &shown);
+    let shown = match names {
+        Names::Some if groups.len() > LISTED => SHOWN,
+        _ => groups.len(),
+    };
+    // The fullest come first where not all are shown.
+    if shown < groups.len() {
+        groups.sort_by_key(|(load, ..)| Reverse((load.over_by, load.sum())));
+    }
+    let bar = |(load, remarks, devices): &(Load, String, Vec<&DeviceRow>)| load::Bar {
+        name: match devices.len() {
+            1 => bar_name(devices[0]),
+            more => format!("{} and {} like it", bar_name(devices[0]), more - 1),
+        },
+        load: load.clone(),
+        remarks: remarks.clone(),
+    };
+    let drawn: Vec<load::Bar> = groups[..shown].iter().map(bar).collect();
+    load::bars(page, &drawn);
+    let more: usize = groups[shown..].iter().map(|(.., devices)| devices.len()).sum();
+    and_more(page, more, "device");
 }
 
 fn bar_name(device: &DeviceRow) -> String {
@@ -129,18 +214,23 @@ fn unplaced(
     if !rows.is_empty() {
         page.heading(heading);
     }
-    for alike in rows.chunk_by(|one, other| has_same_answer(one, other)) {
+    let groups: Vec<&[&UnplacedRow]> =
+        rows.chunk_by(|one, other| has_same_answer(one, other)).collect();
+    let listed = if names == Names::All { groups.len() } else { groups.len().min(ANSWERS) };
+    for alike in &groups[..listed] {
         let shown = if names == Names::All { alike.len() } else { alike.len().min(SAME_ANSWER) };
-        for row in &alike[..shown] {
-            let name = pod(&row.namespace, &row.pod);
-            page.pieces(2, &[(BAD, &name), (PLAIN, ": "), (PLAIN, &row.summary)]);
-        }
-        if alike.len() > shown {
-            let more = alike.len() - shown;
-            page.styled(2, FAINT, &format!("and {more} more with the same answer (use --full)"));
-        }
+        let pods: Vec<String> =
+            alike[..shown].iter().map(|row| pod(&row.namespace, &row.pod)).collect();
+        let more = match alike.len() - shown {
+            0 => String::new(),
+            more => format!(" and {more} more with the same answer (use --full)"),
+        };
+        page.pieces(2, &[(BAD, &pods.join(", ")), (FAINT, &more)]);
+        clauses(page, 4, &alike[0].clauses);
         help(page, 4, alike[0].promised.as_ref(), &alike[0].would_fit_if);
     }
+    let more: usize = groups[listed..].iter().map(|alike| alike.len()).sum();
+    and_more(page, more, "pod");
 }
 
 fn has_same_answer(one: &UnplacedRow, other: &UnplacedRow) -> bool {

@@ -11,7 +11,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
-use super::state::{Palette, State, View};
+use super::fleet::Sort;
+use super::state::{Mode, Palette, State, View};
 use crate::text::load::Cell;
 use crate::text::{clean, count};
 use plimsoll_api::rows::{RunnerRow, RunnerStatus, SlotStage, Time};
@@ -19,25 +20,43 @@ use plimsoll_api::rows::{RunnerRow, RunnerStatus, SlotStage, Time};
 /// The lines of details below the list, with their frame.
 const DETAILS: u16 = 8;
 
+/// The width from which on the details are beside the list.
+const WIDE: u16 = 140;
+
 /// Lower screens show the list alone.
 const ROOMY: u16 = 18;
 
 /// Draws the screen.
 pub(crate) fn draw(frame: &mut Frame, state: &mut State, now: Time) {
     let below = if frame.area().height >= ROOMY { DETAILS } else { 0 };
+    let is_wide = frame.area().width >= WIDE;
+    let is_full = state.details || state.log.is_some();
     let parts = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Min(1),
-        Constraint::Length(if state.details { 0 } else { below }),
+        Constraint::Length(if is_full || is_wide { 0 } else { below }),
         Constraint::Length(1),
     ]);
     let [head, tabs, list, under, foot] = parts.areas(frame.area());
-    frame.render_widget(Paragraph::new(headline(state, now)), head);
+    frame.render_widget(Paragraph::new(headline(state, head.width, now)), head);
     frame.render_widget(Paragraph::new(tab_line(state)), tabs);
-    if state.details {
+    if let Some(slot) = &state.log {
+        let text = state.fleet.log.as_deref().unwrap_or("loading");
+        let lines: Vec<Line> = text.lines().map(|line| Line::from(clean(line))).collect();
+        // The newest lines are at the bottom.
+        let skipped = lines.len().saturating_sub(usize::from(list.height.saturating_sub(1)));
+        let top = u16::try_from(skipped).unwrap_or(0).saturating_sub(state.scrolled);
+        framed(frame, list, &format!("output of {}", clean(slot)), lines, top);
+    } else if state.details {
         let lines = details::details(state, now);
         framed(frame, list, &details::title(state), lines, state.scrolled);
+    } else if is_wide {
+        let columns = Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).spacing(1);
+        let [left, right] = columns.areas(list);
+        draw_list(frame, state, left, now);
+        let lines = details::details(state, now);
+        framed(frame, right, &details::title(state), lines, 0);
     } else {
         draw_list(frame, state, list, now);
         let lines = details::brief(state, usize::from(under.width), now);
@@ -79,8 +98,8 @@ fn framed(frame: &mut Frame, area: Rect, title: &str, lines: Vec<Line<'static>>,
 }
 
 /// Formats the headline: `plimsoll top  2 runners, 3 GPUs, 1 offline, 80 GiB of 160 GiB free  URL`.
-/// The most important part comes first, because the end may be cut off.
-fn headline(state: &State, now: Time) -> Line<'static> {
+/// The most important part comes first; the address is left out where it does not fit.
+fn headline(state: &State, width: u16, now: Time) -> Line<'static> {
     let fleet = &state.fleet;
     let size =
         format!("{}, {}", count(fleet.runners.len(), "runner"), count(fleet.gpu_count(), "GPU"));
@@ -100,8 +119,10 @@ fn headline(state: &State, now: Time) -> Line<'static> {
     if fleet.gpu_count() > 0 {
         spans.push(Span::raw(free(&fleet.runners)));
     }
-    spans.push(Span::raw(format!("  {}", state.server)));
-    Line::from(spans)
+    let line = Line::from(spans);
+    let server = Span::raw(format!("  {}", state.server));
+    let fits = line.width() + server.width() <= usize::from(width);
+    Line::from_iter(line.spans.into_iter().chain(fits.then_some(server)))
 }
 
 /// Formats the free memory of all runners; a sum with an unknown part is unknown.
@@ -131,32 +152,63 @@ fn tab_line(state: &State) -> Line<'static> {
         spans.push(Span::styled(text, paint(state, style)));
         spans.push(Span::raw(" "));
     }
+    if !state.filter.is_empty() {
+        let filter = format!(" filter: {}", clean(&state.filter));
+        spans.push(Span::styled(filter, paint(state, WARNING)));
+    }
+    if state.sort != Sort::Usual {
+        let (lists, gpus) = state.sort.names();
+        let name = if state.view == View::Gpus { gpus } else { lists };
+        spans.push(Span::styled(format!(" {name}"), paint(state, WARNING)));
+    }
     Line::from(spans)
 }
 
 fn foot_line(state: &State, now: Time) -> Line<'static> {
+    match &state.mode {
+        Mode::Confirm(action) => {
+            let text = format!("{} (y/n)", clean(&action.question()));
+            return Line::styled(text, paint(state, ALARM));
+        }
+        Mode::Filter => {
+            let text = format!("/{}_  enter keeps the filter, esc clears it", clean(&state.filter));
+            return Line::styled(text, paint(state, WARNING));
+        }
+        Mode::Normal => {}
+    }
+    if let Some(notice) = &state.notice {
+        return Line::styled(clean(notice), paint(state, WARNING));
+    }
     if let Some(error) = &state.error {
         let text = format!("{} (data from {} ago)", clean(error), state.age(now));
         return Line::styled(text, paint(state, ALARM));
     }
     if state.details {
         return Line::styled(
-            "enter back  j/k scroll  tab view  q quit  ? help",
+            "enter back  j/k scroll  l output  tab view  q quit  ? help",
             paint(state, FAINT),
         );
     }
-    let keys = "q quit  j/k move  tab view  enter details  p pause  ? help";
+    if state.log.is_some() {
+        return Line::styled("esc back  j/k scroll  q quit", paint(state, FAINT));
+    }
+    let keys = "q quit  j/k move  tab view  / filter  s sort  o open  l output  ? help";
     Line::styled(keys, paint(state, FAINT))
 }
 
 fn help(frame: &mut Frame) {
-    const KEYS: [(&str, &str); 9] = [
+    const KEYS: [(&str, &str); 14] = [
         ("q, Ctrl-C", "quit"),
         ("tab, 1 to 4, left, right", "switch view: GPUs, pending, decisions, slots"),
         ("j, k, down, up", "next or previous line; in details: scroll"),
         ("page down, page up", "next or previous screen"),
         ("g, G, home, end", "first or last line"),
         ("enter, esc", "show all details of the selected line, and back"),
+        ("/", "filter by name, model, slot or label; esc clears"),
+        ("s", "next order of the list"),
+        ("o", "open the slot, or the decision about it"),
+        ("l", "show the output of the slot"),
+        ("x, c", "stop the slot; cordon or uncordon the runner"),
         ("p, space", "pause or resume"),
         ("?", "show this help; any key closes it"),
         ("", ""),
@@ -178,7 +230,9 @@ fn help(frame: &mut Frame) {
     lines.push(Line::from(format!("     {}, | the line", legend[4..].join(", "))));
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
     let area = centred(frame.area(), 78, height);
-    frame.render_widget(Clear, area);
+    // Beside the frame too, so that no half words remain.
+    let margin = Rect { x: 0, width: frame.area().width, ..area };
+    frame.render_widget(Clear, margin);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), area);
 }
 

@@ -1,5 +1,7 @@
 //! The state of a server at one time.
 
+use std::cmp::Reverse;
+
 use plimsoll_api::rows::{
     DecisionRow, GpuRow, QueueRow, RunnerRow, RunnerState, RunnerStatus, SlotRow, Time,
 };
@@ -14,7 +16,40 @@ pub(crate) struct Fleet {
     pub(crate) decisions: Vec<DecisionRow>,
     /// The slots, if they were requested.
     pub(crate) asked_slots: Option<Vec<SlotRow>>,
+    /// The output of a slot, if it was requested.
+    pub(crate) log: Option<String>,
     pub(crate) at: Time,
+}
+
+/// The order of the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// As the server sends it.
+    #[default]
+    Usual,
+    /// By model; runners with the least free memory first.
+    Model,
+    /// The newest first; the busiest runners first.
+    Age,
+}
+
+impl Sort {
+    pub(crate) fn next(self) -> Sort {
+        match self {
+            Sort::Usual => Sort::Model,
+            Sort::Model => Sort::Age,
+            Sort::Age => Sort::Usual,
+        }
+    }
+
+    /// Returns its name for the lists, and for the GPUs.
+    pub(crate) fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Sort::Usual => ("usual order", "by name"),
+            Sort::Model => ("by model", "least free first"),
+            Sort::Age => ("newest first", "busiest first"),
+        }
+    }
 }
 
 /// A line of the GPU view, by the positions of runner and GPU. A runner without GPUs has one line.
@@ -25,6 +60,49 @@ pub(crate) struct Spot {
 }
 
 impl Fleet {
+    /// Returns the rows with a text in their names, in an order.
+    pub(crate) fn selected(&self, filter: &str, sort: Sort) -> Fleet {
+        let wanted = filter.to_lowercase();
+        let has = |names: &[Option<&str>]| {
+            wanted.is_empty()
+                || names.iter().flatten().any(|name| name.to_lowercase().contains(&wanted))
+        };
+        let mut fleet = self.clone();
+        fleet.runners.retain(|row| has_text(row, &has));
+        fleet.queue.retain(|row| has(&[Some(&row.id), Some(&row.model)]));
+        fleet.decisions.retain(|row| {
+            has(&[Some(&row.model), row.slot_id.as_deref(), row.runner_id.as_deref()])
+        });
+        if let Some(slots) = &mut fleet.asked_slots {
+            slots.retain(|row| has(&[Some(&row.id), Some(&row.model), row.runner_id.as_deref()]));
+        }
+        fleet.sort(sort);
+        fleet
+    }
+
+    fn sort(&mut self, sort: Sort) {
+        match sort {
+            Sort::Usual => {}
+            Sort::Model => {
+                self.runners.sort_by_key(|row| row.runner.free);
+                self.queue.sort_by(|one, other| one.model.cmp(&other.model));
+                self.decisions.sort_by(|one, other| one.model.cmp(&other.model));
+                if let Some(slots) = &mut self.asked_slots {
+                    slots.sort_by(|one, other| one.model.cmp(&other.model));
+                }
+            }
+            Sort::Age => {
+                let busy =
+                    |row: &RunnerStatus| row.gpus.iter().filter_map(|gpu| gpu.utilisation).max();
+                self.runners.sort_by_key(|row| Reverse(busy(row)));
+                self.queue.sort_by_key(|row| Reverse(row.created));
+                if let Some(slots) = &mut self.asked_slots {
+                    slots.sort_by_key(|row| Reverse(row.created));
+                }
+            }
+        }
+    }
+
     /// Returns the slots; none if they were not requested.
     pub(crate) fn slots(&self) -> &[SlotRow] {
         self.asked_slots.as_deref().unwrap_or_default()
@@ -61,6 +139,15 @@ impl Fleet {
         let runners = self.runners.iter();
         runners.filter(|row| row.runner.status != RunnerState::Online).count()
     }
+}
+
+/// Returns whether a runner, one of its labels or one of its holders has a text.
+fn has_text(row: &RunnerStatus, has: &dyn Fn(&[Option<&str>]) -> bool) -> bool {
+    let holders = row.gpus.iter().flat_map(|gpu| &gpu.device.tenants);
+    let labels = row.runner.labels.iter();
+    has(&[Some(&row.runner.runner_id)])
+        || labels.map(|(key, value)| format!("{key}={value}")).any(|label| has(&[Some(&label)]))
+        || holders.into_iter().any(|tenant| has(&[Some(&tenant.pod), Some(&tenant.namespace)]))
 }
 
 fn gpu_count(row: &RunnerStatus) -> usize {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use plimsoll_api::rows::{DecisionRow, GpuRow, RunnerRow, RunnerStatus};
+use plimsoll_api::rows::{DecisionRow, GpuRow, LogRow, RunnerRow, RunnerStatus};
 
+use super::action::Action;
 use super::fleet::Fleet;
 use crate::client::{Client, ClientError, segment};
 use crate::text::age::now;
@@ -17,6 +18,9 @@ const AT_ONCE: usize = 64;
 /// fleet.
 const DECISIONS: usize = 20;
 
+/// The lines of output that are shown.
+const LOG_LINES: usize = 200;
+
 /// The rows of the other lists that are shown.
 const ROWS: usize = 5000;
 
@@ -27,6 +31,15 @@ pub(crate) struct Wanted {
     pub(crate) runners: Vec<String>,
     /// The slots are shown.
     pub(crate) slots: bool,
+    /// The slot whose output is shown.
+    pub(crate) log: Option<String>,
+}
+
+/// A message from the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Show(Wanted),
+    Do(Action),
 }
 
 /// Polls a server, and caches what need not be requested again.
@@ -60,13 +73,25 @@ impl Poller {
             true => Some(self.client.list("/api/v1/scheduler/slots", Some(ROWS))?),
             false => None,
         };
+        let log = wanted.log.as_ref().map(|slot| self.log(slot));
         Ok(Fleet {
+            log,
             runners: runners.into_iter().map(|runner| self.with_gpus(runner)).collect(),
             queue,
             decisions: self.decisions.clone(),
             asked_slots,
             at: now(),
         })
+    }
+
+    /// Returns the last output of a slot, or why there is none.
+    fn log(&self, slot: &str) -> String {
+        let path = format!("/api/v1/scheduler/slots/{}/log?lines={LOG_LINES}", segment(slot));
+        match self.client.get::<LogRow>(&path) {
+            Ok(row) if row.text.is_empty() => format!("{slot} has written nothing yet"),
+            Ok(row) => row.text,
+            Err(error) => one_line(&error),
+        }
     }
 
     fn with_gpus(&self, runner: RunnerRow) -> RunnerStatus {
@@ -107,25 +132,45 @@ impl Poller {
     }
 }
 
-/// The result of a poll.
-pub(crate) type Polled = Result<Box<Fleet>, String>;
+/// The result of a poll, or of a change.
+#[derive(Debug)]
+pub(crate) enum Polled {
+    Fleet(Box<Fleet>),
+    /// The server did not answer.
+    Failed(String),
+    /// The outcome of a change.
+    Notice(String),
+}
 
 /// Polls at an interval, and at once if the content of the screen changes, until the screen is
 /// closed.
 pub(crate) fn poll(
     mut poller: Poller,
     every: Duration,
-    wanted: &Receiver<Wanted>,
+    asked: &Receiver<Asked>,
     polled: &Sender<Polled>,
 ) {
     let mut want = Wanted::default();
     loop {
-        match wanted.recv_timeout(every) {
-            Ok(newer) => want = wanted.try_iter().last().unwrap_or(newer),
-            Err(RecvTimeoutError::Timeout) => {}
+        let first = match asked.recv_timeout(every) {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
+        };
+        for message in first.into_iter().chain(asked.try_iter()) {
+            match message {
+                Asked::Show(newer) => want = newer,
+                Asked::Do(action) => {
+                    let done = action.send(&poller.client);
+                    let notice = done.unwrap_or_else(|error| one_line(&error));
+                    let _ = polled.send(Polled::Notice(notice));
+                }
+            }
         }
-        let fleet = poller.poll(&want).map(Box::new).map_err(|error| one_line(&error));
+        let fleet = match poller.poll(&want) {
+            Ok(fleet) => Polled::Fleet(Box::new(fleet)),
+            Err(error) => Polled::Failed(one_line(&error)),
+        };
         if polled.send(fleet).is_err() {
             return;
         }

@@ -1,6 +1,6 @@
 //! The terminal: taken over, and restored however the program ends.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::draw;
 use super::fleet::Fleet;
-use super::poll::{self, Polled, Poller, Wanted};
+use super::poll::{self, Asked, Polled, Poller, Wanted};
 use super::state::{Palette, State};
 use crate::text::age::now;
 
@@ -21,14 +21,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// Shows the server until the user quits.
 pub(crate) fn run(poller: Poller, first: Fleet, every: Duration, palette: Palette) -> Result<()> {
     let mut state = State::new(poller.server(), first, palette);
-    let (want, wanted) = mpsc::channel();
+    let (ask, asked) = mpsc::channel();
     let (send, polled) = mpsc::channel();
     let ended = signals()?;
-    std::thread::spawn(move || poll::poll(poller, every, &wanted, &send));
+    std::thread::spawn(move || poll::poll(poller, every, &asked, &send));
     // This also restores the terminal before a panic message.
     let mut terminal = ratatui::try_init().context("could not take over the terminal")?;
     let _restored = Restored;
-    watch(&mut terminal, &mut state, &want, &polled, &ended)
+    watch(&mut terminal, &mut state, &ask, &polled, &ended)
 }
 
 /// Restores the terminal when it is dropped.
@@ -43,7 +43,7 @@ impl Drop for Restored {
 fn watch(
     terminal: &mut DefaultTerminal,
     state: &mut State,
-    want: &mpsc::Sender<Wanted>,
+    ask: &mpsc::Sender<Asked>,
     polled: &Receiver<Polled>,
     ended: &Receiver<()>,
 ) -> Result<()> {
@@ -53,11 +53,18 @@ fn watch(
         let wanted = state.wanted();
         if wanted != asked && !state.paused {
             // If the poller has ended, there is nothing to update.
-            let _ = want.send(wanted.clone());
+            let _ = ask.send(Asked::Show(wanted.clone()));
             asked = wanted;
+        }
+        // A terminal that was closed is none any more; its input would be empty for ever.
+        if !io::stdin().is_terminal() {
+            return Ok(());
         }
         if event::poll(TICK)? && !handle_events(state)? {
             return Ok(());
+        }
+        if let Some(action) = state.take_action() {
+            let _ = ask.send(Asked::Do(action));
         }
         if ended.try_recv().is_ok() {
             return Ok(());

@@ -2,10 +2,12 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::fleet::Fleet;
+use super::action::Action;
+use super::fleet::{Fleet, Sort};
+use super::history::History;
 use super::poll::{Polled, Wanted};
 use crate::text::age::ago;
-use plimsoll_api::rows::Time;
+use plimsoll_api::rows::{Intake, QueuedKind, Time};
 
 /// The use of colours on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +57,38 @@ pub(crate) struct Position {
     pub(crate) top: usize,
 }
 
+/// The meaning of the next key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    #[default]
+    Normal,
+    /// It is part of the filter.
+    Filter,
+    /// It confirms or cancels a change.
+    Confirm(Action),
+}
+
 /// The state of the screen.
 #[derive(Debug)]
 pub(crate) struct State {
     /// The address of the server.
     pub(crate) server: String,
+    /// The rows that are shown: those that the filter selects, in the order that was chosen.
     pub(crate) fleet: Fleet,
+    /// All rows of the last poll.
+    all: Fleet,
+    pub(crate) filter: String,
+    pub(crate) sort: Sort,
+    pub(crate) mode: Mode,
+    pub(crate) history: History,
+    /// The outcome of the last change.
+    pub(crate) notice: Option<String>,
+    /// The slot whose output fills the screen.
+    pub(crate) log: Option<String>,
+    /// A slot to select once the slots are known.
+    slot_to_select: Option<String>,
+    /// A change to send.
+    to_do: Option<Action>,
     pub(crate) view: View,
     /// The details of the selected line fill the screen.
     pub(crate) details: bool,
@@ -79,9 +107,20 @@ pub(crate) struct State {
 impl State {
     /// Creates the first screen.
     pub(crate) fn new(server: &str, fleet: Fleet, palette: Palette) -> Self {
+        let mut history = History::default();
+        history.add(&fleet.runners);
         State {
             server: server.to_string(),
+            all: fleet.clone(),
             fleet,
+            filter: String::new(),
+            sort: Sort::default(),
+            mode: Mode::default(),
+            history,
+            notice: None,
+            log: None,
+            slot_to_select: None,
+            to_do: None,
             view: View::Gpus,
             details: false,
             scrolled: 0,
@@ -132,18 +171,41 @@ impl State {
                 }
             }
         }
-        Wanted { runners, slots: self.view == View::Slots }
+        Wanted { runners, slots: self.view == View::Slots, log: self.log.clone() }
+    }
+
+    /// Returns a change that was confirmed, once.
+    pub(crate) fn take_action(&mut self) -> Option<Action> {
+        self.to_do.take()
     }
 
     /// Shows the result of a poll, unless the screen is paused.
     pub(crate) fn update(&mut self, polled: Polled) {
         match polled {
+            Polled::Notice(notice) => self.notice = Some(notice),
             _ if self.paused => {}
-            Ok(fleet) => {
-                self.follow(&fleet);
-                (self.fleet, self.error) = (*fleet, None);
+            Polled::Fleet(fleet) => {
+                self.history.add(&fleet.runners);
+                self.all = *fleet;
+                let shown = self.all.selected(&self.filter, self.sort);
+                self.follow(&shown);
+                (self.fleet, self.error) = (shown, None);
+                self.select_slot();
             }
-            Err(error) => self.error = Some(error),
+            Polled::Failed(error) => self.error = Some(error),
+        }
+    }
+
+    /// Applies a changed filter or order.
+    fn select_again(&mut self) {
+        self.fleet = self.all.selected(&self.filter, self.sort);
+    }
+
+    fn select_slot(&mut self) {
+        let Some(wanted) = &self.slot_to_select else { return };
+        if let Some(at) = self.fleet.slots().iter().position(|row| row.id == *wanted) {
+            self.positions[View::Slots.number()].cursor = at;
+            self.slot_to_select = None;
         }
     }
 
@@ -170,10 +232,38 @@ impl State {
             self.help = false;
             return key.code != KeyCode::Char('q');
         }
-        match key.code {
+        match std::mem::take(&mut self.mode) {
+            Mode::Filter => self.edit_filter(key.code),
+            Mode::Confirm(action) => {
+                let is_confirmed = matches!(key.code, KeyCode::Char('y' | 'Y'));
+                self.to_do = is_confirmed.then_some(action);
+                self.notice = (!is_confirmed).then(|| "cancelled".to_string());
+            }
+            Mode::Normal if self.log.is_some() && leaves_output(key.code) => self.log = None,
+            Mode::Normal => return self.command(key.code),
+        }
+        true
+    }
+
+    fn command(&mut self, code: KeyCode) -> bool {
+        self.notice = None;
+        match code {
             KeyCode::Char('q') => return false,
             KeyCode::Char('?' | 'h') => self.help = true,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.select_again();
+            }
+            KeyCode::Char('o') => self.open_next(),
+            KeyCode::Char('l') => {
+                self.log = self.selected_slot();
+                self.fleet.log = None;
+                self.scrolled = 0;
+            }
+            KeyCode::Char('x') => self.ask_to_stop(),
+            KeyCode::Char('c') => self.ask_to_cordon(),
             KeyCode::Tab | KeyCode::Right => self.show(self.view.turned(1)),
             KeyCode::BackTab | KeyCode::Left => self.show(self.view.turned(View::ALL.len() - 1)),
             KeyCode::Char(number @ '1'..='4') => {
@@ -181,14 +271,110 @@ impl State {
                 self.show(View::ALL[at]);
             }
             KeyCode::Enter => (self.details, self.scrolled) = (!self.details, 0),
-            KeyCode::Esc => self.details = false,
+            KeyCode::Esc if self.details => self.details = false,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.select_again();
+            }
             code => self.navigate(code),
         }
         true
     }
 
+    fn edit_filter(&mut self, code: KeyCode) {
+        self.mode = Mode::Filter;
+        match code {
+            KeyCode::Enter => self.mode = Mode::Normal,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.mode = Mode::Normal;
+            }
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Char(c) if !c.is_control() => self.filter.push(c),
+            _ => {}
+        }
+        self.select_again();
+    }
+
+    /// Returns the slot of the selected line: itself, the subject of a decision, or the first
+    /// holder of a GPU.
+    fn selected_slot(&self) -> Option<String> {
+        let at = self.position().cursor;
+        match self.view {
+            View::Gpus => {
+                let spot = self.fleet.spots().get(at).copied()?;
+                let (_, gpu) = self.fleet.at_spot(spot)?;
+                Some(gpu?.device.tenants.first()?.pod.to_string())
+            }
+            View::Pending => {
+                let row = self.fleet.queue.get(at)?;
+                (row.kind == QueuedKind::Slot).then(|| row.id.clone())
+            }
+            View::Decisions => self.fleet.decisions.get(at)?.slot_id.clone(),
+            View::Slots => Some(self.fleet.slots().get(at)?.id.clone()),
+        }
+    }
+
+    /// Opens what the selected line leads to: from a GPU or a decision its slot, from a slot or a
+    /// pending entry its last decision.
+    fn open_next(&mut self) {
+        let Some(slot) = self.selected_slot() else {
+            return self.notice = Some("no slot is selected".to_string());
+        };
+        match self.view {
+            View::Gpus | View::Decisions => {
+                self.show(View::Slots);
+                self.slot_to_select = Some(slot);
+                self.select_slot();
+            }
+            View::Pending | View::Slots => {
+                let decisions = &self.fleet.decisions;
+                match decisions.iter().position(|row| row.slot_id.as_deref() == Some(&*slot)) {
+                    Some(at) => {
+                        self.show(View::Decisions);
+                        self.positions[View::Decisions.number()].cursor = at;
+                    }
+                    None => self.notice = Some(format!("no recent decision about {slot}")),
+                }
+            }
+        }
+    }
+
+    fn ask_to_stop(&mut self) {
+        let slot = self.selected_slot();
+        let known = self.fleet.slots().iter().find(|row| Some(&row.id) == slot.as_ref());
+        match (slot, known, self.view) {
+            (_, Some(row), _) => {
+                let (id, reservations) = (row.id.clone(), row.active_requests);
+                self.mode = Mode::Confirm(Action::StopSlot { id, reservations });
+            }
+            // Only the list of slots says what would be lost.
+            (Some(slot), None, _) => {
+                self.show(View::Slots);
+                self.slot_to_select = Some(slot);
+                self.notice = Some("press x again to stop it".to_string());
+            }
+            (None, ..) => self.notice = Some("no slot is selected".to_string()),
+        }
+    }
+
+    fn ask_to_cordon(&mut self) {
+        let at = self.position().cursor;
+        let spot = self.fleet.spots().get(at).copied().filter(|_| self.view == View::Gpus);
+        let Some((row, _)) = spot.and_then(|spot| self.fleet.at_spot(spot)) else {
+            return self.notice = Some("select a GPU of a runner to cordon it".to_string());
+        };
+        let runner = row.runner_id.clone();
+        self.mode = Mode::Confirm(match row.intake {
+            Intake::Open => Action::Cordon { runner },
+            Intake::Cordoned | Intake::Draining => Action::Uncordon { runner },
+        });
+    }
+
     fn show(&mut self, view: View) {
-        (self.view, self.details, self.scrolled) = (view, false, 0);
+        (self.view, self.details, self.scrolled, self.log) = (view, false, 0, None);
     }
 
     fn navigate(&mut self, code: KeyCode) {
@@ -202,7 +388,7 @@ impl State {
             KeyCode::End | KeyCode::Char('G') => isize::MAX,
             _ => return,
         };
-        if self.details {
+        if self.details || self.log.is_some() {
             let by = i32::try_from(by.clamp(-30_000, 30_000)).unwrap_or(0);
             let to = (i32::from(self.scrolled) + by).clamp(0, 30_000);
             self.scrolled = u16::try_from(to).unwrap_or(0);
@@ -217,4 +403,9 @@ impl State {
     pub(crate) fn age(&self, now: Time) -> String {
         ago(self.fleet.at, now)
     }
+}
+
+/// Returns whether a key closes the output of a slot.
+fn leaves_output(code: KeyCode) -> bool {
+    matches!(code, KeyCode::Enter | KeyCode::Esc | KeyCode::Char('l'))
 }

@@ -9,8 +9,10 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde::de::DeserializeOwned;
 
+use super::action::Action;
 use super::draw;
 use super::fleet::Fleet;
+use super::poll::Polled;
 use super::state::{Palette, State, View};
 use plimsoll_api::rows::{GpuRow, RunnerStatus, Time};
 use plimsoll_core::units::Millis;
@@ -41,6 +43,7 @@ fn fleet() -> Fleet {
         queue: rows("queue"),
         decisions: rows("decisions"),
         asked_slots: Some(rows("slots")),
+        log: None,
         at: NOW,
     }
 }
@@ -63,7 +66,7 @@ fn drawn(state: &mut State, width: u16, height: u16) -> String {
 
 /// Compares the screens at both sizes with the stored ones.
 fn check(name: &str, state: &mut State) {
-    for (width, height) in [(80, 24), (120, 40)] {
+    for (width, height) in [(80, 24), (120, 40), (160, 45)] {
         let screen = drawn(state, width, height);
         let file = format!("{name}-{width}x{height}.txt");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/top").join(file);
@@ -115,6 +118,7 @@ fn an_empty_fleet_has_a_text_in_every_view() {
         queue: Vec::new(),
         decisions: Vec::new(),
         asked_slots: Some(Vec::new()),
+        log: None,
         at: NOW,
     };
     let mut state = state(empty);
@@ -218,14 +222,14 @@ fn keys_end_pause_and_help() {
     assert!(!state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
     press(&mut state, &[KeyCode::Char('p')]);
     let empty = Fleet { runners: Vec::new(), ..fleet() };
-    state.update(Ok(Box::new(empty.clone())));
+    state.update(Polled::Fleet(Box::new(empty.clone())));
     assert_eq!(state.fleet.runners.len(), 2, "it is paused");
     assert!(drawn(&mut state, 120, 24).contains("paused"));
     press(&mut state, &[KeyCode::Char('p')]);
-    state.update(Err("no server answers".to_string()));
+    state.update(Polled::Failed("no server answers".to_string()));
     assert_eq!(state.fleet.runners.len(), 2, "the last data stays");
     assert!(drawn(&mut state, 80, 24).contains("no server answers (data from 0s ago)"));
-    state.update(Ok(Box::new(empty)));
+    state.update(Polled::Fleet(Box::new(empty)));
     assert!(state.fleet.runners.is_empty() && state.error.is_none());
     press(&mut state, &[KeyCode::Char('?'), KeyCode::Char('2')]);
     assert!(
@@ -242,7 +246,7 @@ fn the_selected_decision_stays_selected_while_newer_ones_arrive() {
     let mut first = newer.decisions[0].clone();
     first.id = Some("1300.0".to_string());
     newer.decisions.insert(0, first);
-    state.update(Ok(Box::new(newer)));
+    state.update(Polled::Fleet(Box::new(newer)));
     assert_eq!(state.position().cursor, 2);
     assert!(drawn(&mut state, 80, 24).contains(">1230.0"));
 }
@@ -252,4 +256,77 @@ fn without_colour_the_screen_has_the_same_text() {
     let mut coloured = state(fleet());
     let mut plain = State::new("http://127.0.0.1:8080", fleet(), Palette::Plain);
     assert_eq!(drawn(&mut coloured, 80, 24), drawn(&mut plain, 80, 24));
+}
+
+#[test]
+fn a_filter_keeps_matching_rows_and_typing_it_does_not_quit() {
+    let mut state = state(fleet());
+    press(&mut state, &[KeyCode::Char('/'), KeyCode::Char('g'), KeyCode::Char('q')]);
+    assert_eq!(state.filter, "gq");
+    press(&mut state, &[KeyCode::Backspace, KeyCode::Char('p'), KeyCode::Char('u')]);
+    press(&mut state, &[KeyCode::Char('-'), KeyCode::Char('b'), KeyCode::Enter]);
+    check("filtered", &mut state);
+    assert_eq!(state.fleet.runners.len(), 1);
+    state.update(Polled::Fleet(Box::new(fleet())));
+    assert_eq!(state.fleet.runners.len(), 1, "it applies to later polls too");
+    press(&mut state, &[KeyCode::Esc]);
+    assert_eq!((state.fleet.runners.len(), state.filter.as_str()), (2, ""));
+}
+
+#[test]
+fn rows_are_sorted_in_the_next_order() {
+    let mut state = state(fleet());
+    press(&mut state, &[KeyCode::Char('4'), KeyCode::Char('s')]);
+    let models: Vec<&str> = state.fleet.slots().iter().map(|row| row.model.as_str()).collect();
+    assert!(models.is_sorted(), "{models:?}");
+    assert!(drawn(&mut state, 80, 24).contains("by model"));
+    press(&mut state, &[KeyCode::Char('s'), KeyCode::Char('s')]);
+    assert!(!drawn(&mut state, 80, 24).contains("by model"));
+}
+
+#[test]
+fn a_gpu_leads_to_its_slot_its_decision_and_its_output() {
+    let mut state = state(fleet());
+    press(&mut state, &[KeyCode::Char('o')]);
+    assert_eq!(state.view, View::Slots);
+    let slot = state.fleet.slots()[state.position().cursor].id.clone();
+    assert_eq!(slot, "slot-1", "the first holder of the first GPU");
+    press(&mut state, &[KeyCode::Char('l')]);
+    assert_eq!(state.wanted().log.as_deref(), Some("slot-1"));
+    let with_log = Fleet { log: Some("loading weights\nready\n".to_string()), ..fleet() };
+    state.update(Polled::Fleet(Box::new(with_log)));
+    check("output", &mut state);
+    press(&mut state, &[KeyCode::Esc, KeyCode::Char('2'), KeyCode::Char('o')]);
+    assert_eq!(state.view, View::Decisions);
+    let decision = &state.fleet.decisions[state.position().cursor];
+    assert_eq!(decision.slot_id.as_deref(), Some("slot-4"));
+}
+
+#[test]
+fn a_change_is_sent_only_after_its_confirmation() {
+    let mut state = state(fleet());
+    press(&mut state, &[KeyCode::Char('4'), KeyCode::Down, KeyCode::Char('x')]);
+    check("confirm", &mut state);
+    press(&mut state, &[KeyCode::Char('q')]);
+    assert_eq!(state.take_action(), None, "any other key cancels");
+    press(&mut state, &[KeyCode::Char('x'), KeyCode::Char('y')]);
+    let stop = Action::StopSlot { id: "slot-1".to_string(), reservations: 3 };
+    assert_eq!(state.take_action(), Some(stop));
+    assert_eq!(state.take_action(), None, "it is sent once");
+    press(&mut state, &[KeyCode::Char('1'), KeyCode::Char('c'), KeyCode::Char('y')]);
+    assert_eq!(state.take_action(), Some(Action::Cordon { runner: "gpu-a".to_string() }));
+    state.update(Polled::Notice("cordoned gpu-a".to_string()));
+    assert!(drawn(&mut state, 80, 24).contains("cordoned gpu-a"));
+}
+
+#[test]
+fn the_past_of_a_gpu_is_drawn_as_sparklines() {
+    let mut state = state(fleet());
+    for percent in [0, 50, 100] {
+        let mut next = fleet();
+        next.runners[0].gpus[0].utilisation = Some(percent);
+        state.update(Polled::Fleet(Box::new(next)));
+    }
+    let screen = drawn(&mut state, 80, 30);
+    assert!(screen.contains("▁▄█"), "{screen}");
 }

@@ -15,6 +15,7 @@ mod manifests;
 mod output;
 mod replay;
 mod scenario;
+mod terminal;
 mod tool;
 mod transcript;
 mod tutorial;

@@ -184,6 +184,11 @@ impl Server {
             text.and_then(|text| text.parse::<u64>().ok())
         };
         let (session, after, wait) = (parameter("session"), parameter("after"), parameter("wait"));
+        // The agent also asks for which slots output is wanted: for none here.
+        if !line.contains("/work") {
+            thread::sleep(Duration::from_millis(200));
+            return (204, String::new());
+        }
         self.change(|received| received.polls.push(session.expect("the poll has a session")));
         let other = |received: &Received| {
             (Some(received.orders.revision) != after).then(|| received.orders.clone())

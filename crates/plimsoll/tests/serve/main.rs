@@ -2,6 +2,7 @@
 
 mod crash;
 mod door;
+mod operate;
 mod process;
 mod real;
 mod signals;

@@ -15,10 +15,10 @@ use crate::process::{PATIENCE, Serve, file, scratch};
 const MODEL_SERVER: &str =
     "#!/bin/sh\necho \"$CUDA_VISIBLE_DEVICES\" \"$@\" > \"$0.started\"\nexec sleep 600\n";
 
-struct Agent(Child);
+pub(crate) struct Agent(Child);
 
 impl Agent {
-    fn start(server: &Serve, dir: &Path) -> Agent {
+    pub(crate) fn start(server: &Serve, dir: &Path) -> Agent {
         let devices = file(
             dir,
             "devices.json",

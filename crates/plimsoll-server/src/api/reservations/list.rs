@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
 use plimsoll_api::rows::{ProblemRow, ReservationRow, StatusFilter};
+use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{DeskView, Reservation, ReservationId};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -48,7 +49,7 @@ pub(crate) async fn list(
     let selection = Selection::read(wanted)?;
     let rows = app
         .engine()?
-        .read(move |desk, core| selection.rows(desk.view(core.scheduler()), limit + 1))
+        .read(move |desk, core| selection.rows(desk.view(core.scheduler()), core.now(), limit + 1))
         .await?;
     Ok(input::page(&uri, &rows, limit, |row| Some(&row.id)))
 }
@@ -74,9 +75,9 @@ impl Selection {
         Ok(Selection { model, namespace, status, after })
     }
 
-    fn rows(&self, desk: DeskView<'_>, most: usize) -> Vec<ReservationRow> {
+    fn rows(&self, desk: DeskView<'_>, now: Millis, most: usize) -> Vec<ReservationRow> {
         let selected = desk.reservations_after(self.after).filter(|one| self.selects(desk, one));
-        selected.take(most).map(|reservation| row::row(desk, reservation)).collect()
+        selected.take(most).map(|reservation| row::row(desk, reservation, now)).collect()
     }
 
     fn selects(&self, desk: DeskView<'_>, reservation: &Reservation) -> bool {

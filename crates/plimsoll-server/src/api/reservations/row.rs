@@ -1,5 +1,6 @@
 //! Reservations as rows.
 
+use plimsoll_api::clause::WhyRow;
 use plimsoll_api::rows::{ReservationEndedRow, ReservationRow, ReservationStatus, time};
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{self, DeskView, Ending, Reservation, ReservationId, ReservationState};
@@ -7,7 +8,7 @@ use plimsoll_slots::desk::{self, DeskView, Ending, Reservation, ReservationId, R
 use super::super::{queue, slots};
 
 /// Returns a reservation as a row.
-pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation) -> ReservationRow {
+pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation, now: Millis) -> ReservationRow {
     let slot = match &reservation.state {
         ReservationState::Seated { slot, .. } => desk.slot(slot),
         ReservationState::Pending | ReservationState::Ended { .. } => None,
@@ -22,7 +23,8 @@ pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation) -> ReservationR
         runner_id: holding.map(|holding| holding.node.to_string()),
         endpoint: slot.and_then(|slot| slot.life.endpoint.clone()),
         gpu_allocation: holding.and_then(|holding| slots::allocation_of(desk, holding)),
-        reason: reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        reason: reason.as_ref().map(ToString::to_string).unwrap_or_default(),
+        why: reason.map(|reason| WhyRow::new(&reason, now)).unwrap_or_default(),
         promised: slot.and_then(|slot| queue::promised(desk, &slot.request())),
         created: time(reservation.created),
         deadline: reservation.deadline.map(time),

@@ -284,6 +284,7 @@ async fn every_route_answers_as_documented_also_with_errors() {
     caller.expect(&format!("GET /api/v1/scheduler/slots/{id}"), None, 200).await;
     caller.expect("GET /api/v1/scheduler/slots/slot-1", None, 200).await;
     caller.expect("GET /api/v1/scheduler/slots/slot-99", None, 404).await;
+    operated(&mut caller).await;
     let renew = format!("POST /api/v1/scheduler/reservations/{id}/renew");
     caller.expect(&renew, None, 200).await;
     caller.expect("POST /api/v1/scheduler/reservations/reservation-99/renew", None, 404).await;
@@ -303,6 +304,34 @@ async fn every_route_answers_as_documented_also_with_errors() {
     let missing: Vec<&&str> = all.difference(&caller.succeeded).collect();
     // A stream does not end, and only a runner that is gone can be removed.
     assert_eq!(missing, [&"remove_runner", &"stream_events"]);
+}
+
+/// Calls the routes for operators, while slot-1 is busy on gpu-1.
+async fn operated(caller: &mut Caller) {
+    caller.expect("GET /api/v1/activity", None, 200).await;
+    caller.expect("GET /api/v1/activity?after=x", None, 400).await;
+    for verb in ["cordon", "drain", "uncordon"] {
+        caller.expect(&format!("POST /api/v1/runners/gpu-1/{verb}"), Some(json!({})), 200).await;
+        caller.expect(&format!("POST /api/v1/runners/gpu-9/{verb}"), Some(json!({})), 404).await;
+    }
+    caller.expect("DELETE /api/v1/scheduler/slots/slot-1?if_idle=true", None, 409).await;
+    caller.expect("GET /api/v1/scheduler/slots?ended=true", None, 200).await;
+    caller.expect("GET /api/v1/scheduler/slots/slot-1/log?lines=0", None, 400).await;
+    caller.expect("GET /api/v1/scheduler/slots/slot-99/log", None, 404).await;
+    caller.expect("GET /api/v1/runners/gpu-1/log-requests", None, 200).await;
+    let answer = Some(json!({"from": 0, "next": 3, "text": "hi\n"}));
+    caller.expect("POST /api/v1/runners/gpu-1/log-requests/99", answer.clone(), 204).await;
+    let world = &caller.world;
+    let agent = async {
+        let path = "/api/v1/runners/gpu-1/log-requests?wait=10s";
+        let requests = world.call("GET", path, None).await.body;
+        let path = format!("/api/v1/runners/gpu-1/log-requests/{}", requests[0]["id"]);
+        world.call("POST", &path, answer).await
+    };
+    let log = world.call("GET", "/api/v1/scheduler/slots/slot-1/log", None);
+    let (log, _) = tokio::join!(log, agent);
+    assert_eq!(log.body["text"], "hi\n");
+    caller.succeeded.extend(log.operation);
 }
 
 #[tokio::test]

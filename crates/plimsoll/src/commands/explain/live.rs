@@ -14,9 +14,10 @@ use crate::cli::{ExplainArgs, Format};
 use crate::client::{Client, ClientError, segment};
 use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
-use crate::text::Page;
 use crate::text::age::now;
-use crate::text::live::{decision, reservation, schedulerlog};
+use crate::text::live::reservation::{self, Lines};
+use crate::text::live::{decision, schedulerlog};
+use crate::text::{Detail, Page};
 
 /// The decisions of a model among which the last one about a slot is searched.
 const LOOKED_AT: usize = 200;
@@ -75,8 +76,8 @@ pub(super) fn run(args: &ExplainArgs, what: &str, verbosity: Verbosity) -> Resul
     match args.output {
         Format::Json => output::json(&explained)?,
         Format::Table => {
-            let mut page = Page::default();
-            print(&mut page, what, &explained);
+            let mut page = output::page();
+            print(&mut page, what, &explained, args.detail());
             output::text(page.text())?;
         }
     }
@@ -125,25 +126,28 @@ fn explain(client: &Client, subject: &Subject) -> Result<Explained, ClientError>
     }
 }
 
-fn print(page: &mut Page, what: &str, explained: &Explained) {
+fn print(page: &mut Page, what: &str, explained: &Explained, detail: Detail) {
     let at = now();
     if let Some(slot) = &explained.slot {
-        reservation::slot(page, slot, at);
+        let rejected = explained.decision.as_ref().filter(|decision| !decision.placed);
+        let is_repeated = rejected.is_some_and(|row| !row.explanation.clauses.is_empty());
+        let lines = if is_repeated { Lines::First } else { Lines::All };
+        reservation::slot(page, slot, at, lines);
     }
     if let Some(row) = &explained.reservation {
         reservation::reservation(page, row, at);
     }
     if let Some(log) = &explained.schedulerlog {
-        schedulerlog::steps(page, what, log);
+        schedulerlog::steps(page, what, log, explained.decision.as_ref());
         if explained.decision.is_none() {
             schedulerlog::nodes(page, log);
         }
     }
     if let Some(row) = &explained.decision {
-        decision::decision(page, row, at);
+        decision::decision(page, row, at, detail);
     }
     if let Some(row) = &explained.now {
-        decision::now(page, row);
+        decision::now(page, row, explained.decision.as_ref());
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn run(access: &Access, args: &TopArgs, verbosity: Verbosity) -> Resu
 fn frame(access: &Access, verbosity: Verbosity) -> Result<Page> {
     let inputs = Inputs { files: &[], cluster: Some(access) };
     let cluster = load::load(&inputs, &Reading::default(), verbosity)?.cluster;
-    let mut page = Page::default();
+    let mut page = output::page();
     let simulation = simulate(&cluster, &Policy::default(), &Advising::all(), &mut |_| {});
     text::devices::devices(&mut page, &devices_output(&cluster, &simulation));
     let output = simulate_output(&cluster, &simulation, Candidates::None);

@@ -1,61 +1,93 @@
-//! The latest decisions of a server, one line each.
+//! The latest decisions of a server. Equal ones about a slot share a line with count and span: a
+//! pending slot is decided again at every change, mostly with the same answer.
 
 use plimsoll_api::rows::{DecisionRow, Time};
 
-use super::{gpus, memory};
-use crate::text::age::ago;
+use super::{gpus, memory, memory_format};
+use crate::text::age::{ago, between};
 use crate::text::or_else;
 use crate::text::page::{BAD, FAINT, GOOD, PLAIN, Page};
 use crate::text::table::{Align, Table};
 
-/// Prints the decisions, and the reason of every rejection.
-pub(crate) fn decisions(page: &mut Page, rows: &[DecisionRow], now: Time) {
+/// The decisions that share a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grouping {
+    /// Those about one slot with the same outcome on the same runner.
+    Alike,
+    /// None: every decision has its own line.
+    Each,
+}
+
+/// Prints at most `most` lines, the newest first.
+pub(crate) fn decisions(
+    page: &mut Page,
+    rows: &[DecisionRow],
+    now: Time,
+    (grouping, most): (Grouping, usize),
+) {
     if rows.is_empty() {
         return page.styled(0, FAINT, "no decisions");
     }
     let mut table = Table::new(&[
         ("DECISION", Align::Left),
-        ("AGE", Align::Right),
+        ("LAST", Align::Right),
+        ("COUNT", Align::Left),
         ("MODEL", Align::Left),
         ("SLOT", Align::Left),
         ("OUTCOME", Align::Left),
         ("RUNNER", Align::Left),
         ("GPUS", Align::Left),
         ("MEMORY", Align::Right),
-    ]);
-    for row in rows {
-        let allocation = row.gpu_allocation.as_ref();
-        let outcome = if row.placed { (GOOD, "placed") } else { (BAD, "rejected") };
+        ("REASON", Align::Left),
+    ])
+    .optional(&["GPUS", "MEMORY"]);
+    let groups = grouped(rows, grouping);
+    let format = memory_format(rows.iter().map(|row| row.gpu_allocation.as_ref()));
+    for group in groups.iter().take(most) {
+        let newest = group[0];
+        let allocation = newest.gpu_allocation.as_ref();
+        let outcome = if newest.placed { (GOOD, "placed") } else { (BAD, "not placed") };
         table.styled_row([
-            (PLAIN, or_else(row.id.as_ref(), "-")),
-            (PLAIN, ago(row.created, now)),
-            (PLAIN, row.model.clone()),
-            (PLAIN, or_else(row.slot_id.as_ref(), "-")),
+            (PLAIN, or_else(newest.id.as_ref(), "-")),
+            (PLAIN, ago(newest.created, now)),
+            (PLAIN, times(group)),
+            (PLAIN, newest.model.clone()),
+            (PLAIN, or_else(newest.slot_id.as_ref(), "-")),
             (outcome.0, outcome.1.to_string()),
-            (PLAIN, or_else(row.runner_id.as_ref().filter(|_| row.placed), "-")),
+            (PLAIN, or_else(newest.runner_id.as_ref().filter(|_| newest.placed), "-")),
             (PLAIN, gpus(allocation)),
-            (PLAIN, memory(allocation)),
+            (PLAIN, memory(format, allocation)),
+            (PLAIN, newest.explanation.brief.clone()),
         ]);
     }
     table.print(page, 0);
-    rejected(page, rows);
 }
 
-/// Prints the reasons of rejections, equal ones once: a pending slot is decided again at every
-/// change, mostly with the same answer.
-fn rejected(page: &mut Page, rows: &[DecisionRow]) {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for row in rows.iter().filter(|row| !row.placed) {
-        let (id, why) = (row.id.as_deref().unwrap_or(&row.model), row.why());
-        match reasons.iter_mut().find(|(other, _)| *other == why) {
-            Some((_, ids)) => ids.push(id),
-            None => reasons.push((why, vec![id])),
+/// Groups the decisions about one slot with the same outcome, in the order of the newest of each.
+fn grouped(rows: &[DecisionRow], grouping: Grouping) -> Vec<Vec<&DecisionRow>> {
+    let mut groups: Vec<Vec<&DecisionRow>> = Vec::new();
+    for row in rows {
+        let group = groups.iter_mut().find(|group| {
+            grouping == Grouping::Alike
+                && (&group[0].slot_id, group[0].placed) == (&row.slot_id, row.placed)
+                && (group[0].model == row.model)
+                && (!row.placed || group[0].runner_id == row.runner_id)
+        });
+        match group {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
         }
     }
-    if !reasons.is_empty() {
-        page.heading("Rejected");
-    }
-    for (reason, ids) in reasons {
-        page.pieces(2, &[(BAD, &ids.join(", ")), (PLAIN, ": "), (PLAIN, reason)]);
+    groups
+}
+
+/// Formats the number of decisions and the time that they span: `x14 over 22s`.
+fn times(group: &[&DecisionRow]) -> String {
+    let oldest = group.iter().map(|row| row.created).min();
+    match (group.len(), oldest) {
+        (2.., Some(oldest)) => {
+            format!("x{} over {}", group.len(), between(oldest, group[0].created))
+        }
+        _ => "1".to_string(),
     }
 }

@@ -9,7 +9,7 @@ use crate::text::live::slots::stage_style;
 use crate::text::load::is_starting;
 use crate::text::page::{BAD, FAINT, ODD, PLAIN, Page};
 use crate::text::table::{Align, Table};
-use crate::text::{or_else, row_format, simulate};
+use crate::text::{common_format, or_else, row_format, simulate};
 
 /// Prints everything that is known about a GPU.
 pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now: Time) {
@@ -60,6 +60,7 @@ fn tenants(page: &mut Page, gpu: &GpuRow) {
         ("STAGE", Align::Left),
         ("MEMORY", Align::Right),
     ]);
+    let format = common_format(gpu.device.tenants.iter().map(|tenant| tenant.bytes));
     for tenant in &gpu.device.tenants {
         let stage = match tenant.stage {
             _ if is_starting(tenant) => SlotStage::Starting,
@@ -70,8 +71,14 @@ fn tenants(page: &mut Page, gpu: &GpuRow) {
             (PLAIN, tenant.pod.to_string()),
             (PLAIN, tenant.namespace.to_string()),
             (stage_style(stage), stage.to_string()),
-            (PLAIN, or_else(tenant.bytes, "undeclared")),
+            (PLAIN, or_else(tenant.bytes.map(|bytes| format.show(bytes)), "undeclared")),
         ]);
     }
     table.print(page, 1);
+}
+
+/// Prints the recent past as sparklines, the newest at the right.
+pub(crate) fn history(page: &mut Page, busy: &str, memory: &str) {
+    page.verbatim(1, &format!("busy    {busy}"));
+    page.verbatim(1, &format!("memory  {memory}"));
 }

@@ -3,11 +3,12 @@
 use plimsoll_api::rows::{QueueRow, QueuedKind, Time};
 
 use crate::text::age::{ago, ahead};
-use crate::text::decision::promise;
-use crate::text::page::{BAD, FAINT, GOOD, PLAIN, Page};
+use crate::text::count;
+use crate::text::decision::{clauses, promise};
+use crate::text::page::{BAD, FAINT, GOOD, Page};
 use crate::text::table::{Align, Table};
 
-/// Prints the pending entries, and the reason for each.
+/// Prints the pending entries, each with its reason in a few words.
 pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Time) {
     if rows.is_empty() {
         return page.styled(0, GOOD, "the queue is empty");
@@ -20,7 +21,9 @@ pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Time) {
         ("PRIORITY", Align::Right),
         ("AGE", Align::Right),
         ("DEADLINE", Align::Left),
-    ]);
+        ("REASON", Align::Left),
+    ])
+    .optional(&["PRIORITY", "RESERVATIONS", "POSITION"]);
     for row in rows {
         let deadline = row.deadline.map(|at| format!("in {}", ahead(at, now)));
         table.row([
@@ -31,16 +34,27 @@ pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Time) {
             row.priority.to_string(),
             ago(row.created, now),
             deadline.unwrap_or("-".to_string()),
+            reason(row, now),
         ]);
     }
     table.print(page, 0);
-    page.heading("Reasons");
-    for row in rows {
-        page.pieces(2, &[(BAD, &row.id), (PLAIN, ": "), (PLAIN, &row.reason)]);
-        for line in details(row, now) {
-            page.styled(4, FAINT, &line);
-        }
+    let first = &rows[0].id;
+    page.styled(0, FAINT, &format!("plimsoll explain {first} shows every GPU and what would help"));
+}
+
+/// Formats why an entry is pending: its back-off after failed starts, its promise, or the reason.
+pub(crate) fn reason(row: &QueueRow, now: Time) -> String {
+    match (row.failures, row.retry_at, &row.promised) {
+        (1.., Some(at), _) => backoff(row.failures, at, now),
+        (_, _, Some(promised)) => format!("waits for memory on {}, promised", promised.node),
+        _ => row.why.brief.clone(),
     }
+}
+
+/// Formats the back-off after failed starts: `back-off after 7 failed starts, next try in 41s`.
+pub(crate) fn backoff(failures: u32, next: Time, now: Time) -> String {
+    let starts = count(usize::try_from(failures).unwrap_or(usize::MAX), "failed start");
+    format!("back-off after {starts}, next try in {}", ahead(next, now))
 }
 
 /// Prints one pending entry.
@@ -55,7 +69,8 @@ pub(crate) fn pending(page: &mut Page, row: &QueueRow, now: Time) {
     page.line(1, &format!("{kind}: model {model}, for {}{deadline}", ago(row.created, now)));
     let place = format!("position {position}, reservations {reservations}, priority {priority}");
     page.line(1, &place);
-    page.styled(1, BAD, &row.reason);
+    page.styled(1, BAD, &row.why.brief);
+    clauses(page, 1, &row.why.clauses);
     for line in details(row, now) {
         page.line(1, &line);
     }
@@ -63,13 +78,10 @@ pub(crate) fn pending(page: &mut Page, row: &QueueRow, now: Time) {
 
 /// Returns lines about its promise, failed starts and prewarming.
 fn details(row: &QueueRow, now: Time) -> Vec<String> {
-    let mut lines: Vec<String> = row.promised.iter().map(promise).collect();
-    if row.failures > 0 {
-        let times =
-            if row.failures == 1 { "once".to_string() } else { format!("{} times", row.failures) };
-        let retry =
-            row.retry_at.map_or(String::new(), |at| format!(", next try in {}", ahead(at, now)));
-        lines.push(format!("start failed {times}{retry}"));
+    let promised = row.promised.iter().map(|row| format!("promised {}", promise(row)));
+    let mut lines: Vec<String> = promised.collect();
+    if let Some(at) = row.retry_at.filter(|_| row.failures > 0) {
+        lines.push(backoff(row.failures, at, now));
     }
     if row.prewarmed {
         lines.push("prewarmed: no client has asked for it yet, so it is placed last".to_string());

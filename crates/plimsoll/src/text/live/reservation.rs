@@ -1,13 +1,15 @@
 //! One reservation or one slot: its status and the reason for it.
 
 use anstyle::Style;
-use plimsoll_api::rows::{ReservationRow, ReservationStatus, SlotRow, Time};
+use plimsoll_api::clause::{ClauseTopic, WhyRow};
+use plimsoll_api::rows::{ReservationRow, ReservationStatus, SlotRow, SlotStage, Time};
 use plimsoll_slots::lease::Lease;
 
 use super::holds;
 use crate::text::age::{ago, ahead};
-use crate::text::decision::promise;
-use crate::text::live::slots::{evictable, stage_style};
+use crate::text::decision::{clauses, promise};
+use crate::text::live::queue::backoff;
+use crate::text::live::slots::{evictable, needs_reason, stage_style};
 use crate::text::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page};
 
 /// Prints a reservation; its address comes first.
@@ -18,8 +20,8 @@ pub(crate) fn reservation(page: &mut Page, row: &ReservationRow, now: Time) {
     if let Some(endpoint) = &row.endpoint {
         page.line(2, &format!("address {endpoint}"));
     }
-    if !row.reason.is_empty() {
-        page.line(2, &row.reason);
+    if row.status != ReservationStatus::Ready {
+        why(page, &row.why);
     }
     if let Some(slot) = &row.slot_id {
         let runner = row.runner_id.as_deref().map_or(String::new(), |id| format!(" on {id}"));
@@ -29,13 +31,37 @@ pub(crate) fn reservation(page: &mut Page, row: &ReservationRow, now: Time) {
         page.line(2, &holds(allocation));
     }
     if let Some(promised) = &row.promised {
-        page.line(2, &promise(promised));
+        page.line(2, &format!("promised {}", promise(promised)));
     }
     if let Some(deadline) = row.deadline.filter(|_| is_waiting(row.status)) {
         page.line(2, &format!("expires in {}", ahead(deadline, now)));
     }
     if row.status.is_open() {
         page.line(2, &lease(row, now));
+    }
+}
+
+/// Prints the reason for a state line by line, and how the last start failed.
+fn why(page: &mut Page, why: &WhyRow) {
+    match &why.clauses[..] {
+        [] => {}
+        [one] if one.topic == ClauseTopic::Reason => page.line(2, &one.text),
+        several => {
+            page.line(2, &why.brief);
+            clauses(page, 4, several);
+        }
+    }
+    failure(page, why.failure.as_deref());
+}
+
+/// Prints how a start failed, with the last output as it was.
+fn failure(page: &mut Page, failure: Option<&str>) {
+    let Some(failure) = failure else { return };
+    let mut lines = failure.lines();
+    let first = lines.next().unwrap_or_default();
+    page.styled(2, BAD, &format!("last start failed: {first}"));
+    for line in lines {
+        page.styled(4, FAINT, line);
     }
 }
 
@@ -83,8 +109,16 @@ pub(crate) fn next_steps(page: &mut Page, row: &ReservationRow, server: &str) {
     }
 }
 
+/// The lines about a reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lines {
+    /// The first one: the decision that follows has the others.
+    First,
+    All,
+}
+
 /// Prints a slot.
-pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Time) {
+pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Time, lines: Lines) {
     page.heading(&row.id);
     let runner = row.runner_id.as_deref().map_or(String::new(), |runner| format!(" on {runner}"));
     let model = format!("model {}: ", row.model);
@@ -93,11 +127,26 @@ pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Time) {
     if let Some(endpoint) = &row.endpoint {
         page.line(2, &format!("address {endpoint}"));
     }
-    if !row.reason.is_empty() {
-        page.line(2, &row.reason);
+    if let Some(at) = row.retry_at.filter(|_| row.failures > 0) {
+        page.styled(2, ODD, &backoff(row.failures, at, now));
+    }
+    if let Some(ended) = &row.ended {
+        let text = format!("ended {} ago ({}): {}", ago(ended.at, now), ended.cause, row.why.brief);
+        page.line(2, &text);
+    }
+    if needs_reason(row.stage) && lines == Lines::All {
+        why(page, &row.why);
+    } else if needs_reason(row.stage) {
+        page.line(2, &row.why.brief);
+        failure(page, row.why.failure.as_deref());
+    } else {
+        failure(page, row.why.failure.as_deref());
     }
     if let Some(allocation) = &row.gpu_allocation {
         page.line(2, &holds(allocation));
+    }
+    if row.stage == SlotStage::Gone {
+        return page.styled(2, FAINT, &format!("output: plimsoll logs {}", row.id));
     }
     let SlotRow { active_requests, concurrency, .. } = row;
     let age = ago(row.created, now);

@@ -23,7 +23,8 @@ pub(crate) fn reservations(page: &mut Page, rows: &[ReservationRow], now: Time) 
         ("RUNNER", Align::Left),
         ("AGE", Align::Right),
         ("LEASE", Align::Left),
-    ]);
+    ])
+    .optional(&["LEASE", "AGE", "CLIENT"]);
     for row in rows {
         table.styled_row([
             (PLAIN, row.id.clone()),
@@ -39,7 +40,7 @@ pub(crate) fn reservations(page: &mut Page, rows: &[ReservationRow], now: Time) 
     table.print(page, 0);
     for row in rows.iter().filter(|row| row.endpoint.is_none()) {
         let id = (status_style(row.status), row.id.as_str());
-        page.pieces(0, &[id, (PLAIN, ": "), (PLAIN, &row.reason)]);
+        page.pieces(0, &[id, (PLAIN, ": "), (PLAIN, &row.why.brief)]);
     }
 }
 

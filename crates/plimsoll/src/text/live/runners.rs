@@ -1,7 +1,7 @@
 //! The runners of a server, and the load of each of their GPUs as a bar.
 
 use anstyle::Style;
-use plimsoll_api::rows::{GpuRow, RunnerRow, RunnerState, RunnerStatus, Time};
+use plimsoll_api::rows::{GpuRow, Intake, RunnerRow, RunnerState, RunnerStatus, Time};
 use plimsoll_core::units::Bytes;
 
 use super::gpu;
@@ -25,15 +25,17 @@ pub(crate) fn runners(page: &mut Page, rows: &[RunnerStatus], now: Time) {
         ("FREE", Align::Right),
         ("SLOTS", Align::Right),
         ("LABELS", Align::Left),
-    ]);
+    ])
+    .optional(&["SEEN", "LABELS"]);
     for RunnerStatus { runner, .. } in rows {
         let labels = runner.labels.iter().map(|(key, value)| format!("{key}={value}"));
         let labels = labels.collect::<Vec<_>>().join(",");
         // Nothing is placed on a runner that is not online, however much memory it has.
-        let free = if runner.status == RunnerState::Online { runner.free } else { None };
+        let is_open = runner.status == RunnerState::Online && runner.intake == Intake::Open;
+        let free = if is_open { runner.free } else { None };
         let format = row_format(runner.usable, free.as_slice());
         let show = |size: Option<Bytes>| size.map(|size| format.show(size));
-        let unknown = if runner.status == RunnerState::Online { "?" } else { "-" };
+        let unknown = if is_open { "?" } else { "-" };
         table.styled_row([
             (PLAIN, runner.runner_id.clone()),
             status(runner, now),
@@ -51,7 +53,12 @@ pub(crate) fn runners(page: &mut Page, rows: &[RunnerStatus], now: Time) {
 
 fn status(runner: &RunnerRow, now: Time) -> (Style, String) {
     match (runner.status, runner.silent_since) {
-        (RunnerState::Online, _) => (GOOD, "online".to_string()),
+        (RunnerState::Online, _) => match (runner.intake, runner.slots) {
+            (Intake::Open, _) => (GOOD, "online".to_string()),
+            (Intake::Cordoned, _) => (ODD, "cordoned".to_string()),
+            (Intake::Draining, 0) => (ODD, "drained".to_string()),
+            (Intake::Draining, _) => (ODD, "draining".to_string()),
+        },
         (RunnerState::Silent, Some(since)) => (BAD, format!("silent for {}", ago(since, now))),
         (status, _) => (ODD, status.to_string()),
     }
@@ -59,28 +66,23 @@ fn status(runner: &RunnerRow, now: Time) -> (Style, String) {
 
 /// Prints one bar per GPU, with the name of its runner if there are several.
 fn bars(page: &mut Page, rows: &[RunnerStatus]) {
-    let mut bars: Vec<(String, &str, &GpuRow)> = Vec::new();
-    for RunnerStatus { runner, gpus, .. } in rows {
-        for gpu in gpus {
-            let name = match rows.len() {
-                1 => gpu.index.to_string(),
-                _ => format!("{} {}", runner.runner_id, gpu.index),
-            };
-            bars.push((name, short(&gpu.device.uuid), gpu));
-        }
+    let gpus: Vec<(&RunnerRow, &GpuRow)> =
+        rows.iter().flat_map(|row| row.gpus.iter().map(move |gpu| (&row.runner, gpu))).collect();
+    let name = |(runner, gpu): (&RunnerRow, &GpuRow)| match rows.len() {
+        1 => gpu.index.to_string(),
+        _ => format!("{} {}", runner.runner_id, gpu.index),
+    };
+    let names = gpus.iter().map(|gpu| name(*gpu).chars().count()).max().unwrap_or(0);
+    let bar = |(runner, gpu): (&RunnerRow, &GpuRow)| load::Bar {
+        name: format!("{:names$}  {}", name((runner, gpu)), short(&gpu.device.uuid)),
+        load: Load::new(&gpu.device),
+        remarks: remarks(gpu),
+    };
+    let bars: Vec<load::Bar> = gpus.into_iter().map(bar).collect();
+    if !bars.is_empty() {
+        page.heading("Load");
+        load::bars(page, &bars);
     }
-    if bars.is_empty() {
-        return;
-    }
-    page.heading("Load");
-    let names = bars.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
-    let uuids = bars.iter().map(|(_, uuid, _)| uuid.chars().count()).max().unwrap_or(0);
-    let mut shown = Vec::new();
-    for (name, uuid, gpu) in bars {
-        let name = format!("{name:names$}  {uuid:uuids$}  ");
-        load::bar(page, &name, &Load::new(&gpu.device), &remarks(gpu), &mut shown);
-    }
-    load::legend(page, &shown);
 }
 
 fn remarks(gpu: &GpuRow) -> String {

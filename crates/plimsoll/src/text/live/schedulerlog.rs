@@ -1,6 +1,6 @@
 //! The scheduler log of a named client: every node and container, in the shape of HAMi's proposal.
 
-use plimsoll_api::rows::{BindStatus, LogStatus, SchedulerLogRow};
+use plimsoll_api::rows::{BindStatus, DecisionRow, LogStatus, SchedulerLogRow};
 use plimsoll_api::verdict::Verdict;
 
 use super::reservation::status_style;
@@ -8,7 +8,12 @@ use crate::text::decision::verdict_style;
 use crate::text::page::{BAD, FAINT, GOOD, PLAIN, Page, STRONG};
 
 /// Prints the status of each step.
-pub(crate) fn steps(page: &mut Page, client: &str, log: &SchedulerLogRow) {
+pub(crate) fn steps(
+    page: &mut Page,
+    client: &str,
+    log: &SchedulerLogRow,
+    decision: Option<&DecisionRow>,
+) {
     page.heading(client);
     let style = match log.status {
         LogStatus::Succeeded => GOOD,
@@ -21,8 +26,11 @@ pub(crate) fn steps(page: &mut Page, client: &str, log: &SchedulerLogRow) {
         BindStatus::Passed => (GOOD, log.bind.status.name()),
         BindStatus::Failed => (BAD, log.bind.status.name()),
     };
+    // The decision below has the details.
+    let rejected = decision.filter(|decision| !decision.placed);
+    let filtered = rejected.map_or(&log.filter.summary, |decision| &decision.explanation.brief);
     for (step, status, summary) in [
-        ("filter (choice of a runner) ", filter, &log.filter.summary),
+        ("filter (choice of a runner) ", filter, filtered),
         ("bind (start on the runner) ", bind, &log.bind.summary),
     ] {
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };

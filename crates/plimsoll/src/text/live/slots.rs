@@ -3,7 +3,8 @@
 use anstyle::Style;
 use plimsoll_api::rows::{EvictionStatusRow, SlotRow, SlotStage, Time};
 
-use super::{gpus, memory};
+use super::queue::backoff;
+use super::{gpus, memory, memory_format};
 use crate::text::age::{ago, ahead};
 use crate::text::or_else;
 use crate::text::page::{BAD, FAINT, GOOD, NEW, ODD, PLAIN, Page};
@@ -25,7 +26,9 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Time) {
         ("IDLE", Align::Right),
         ("AGE", Align::Right),
         ("EVICTABLE", Align::Left),
-    ]);
+    ])
+    .optional(&["IDLE", "AGE", "ACTIVE", "GPUS"]);
+    let format = memory_format(rows.iter().map(|row| row.gpu_allocation.as_ref()));
     for row in rows {
         let idle = (row.active_requests == 0).then(|| ago(row.last_activity, now));
         let eviction = row.eviction.as_ref().map(|eviction| evictable(eviction, now));
@@ -34,8 +37,8 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Time) {
             (PLAIN, row.model.clone()),
             (PLAIN, or_else(row.runner_id.as_ref(), "-")),
             (PLAIN, gpus(row.gpu_allocation.as_ref())),
-            (PLAIN, memory(row.gpu_allocation.as_ref())),
-            (stage_style(row.stage), row.stage.to_string()),
+            (PLAIN, memory(format, row.gpu_allocation.as_ref())),
+            (stage_style(row.stage), stage(row)),
             (PLAIN, format!("{}/{}", row.active_requests, row.concurrency)),
             (PLAIN, or_else(idle, "-")),
             (PLAIN, ago(row.created, now)),
@@ -44,7 +47,7 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Time) {
     }
     table.print(page, 0);
     for row in rows.iter().filter(|row| needs_reason(row.stage)) {
-        page.pieces(0, &[(ODD, &row.id), (PLAIN, ": "), (PLAIN, &row.reason)]);
+        page.pieces(0, &[(ODD, &row.id), (PLAIN, ": "), (PLAIN, &reason(row, now))]);
     }
     for row in rows.iter().filter(|row| row.outgrown) {
         let text = " uses more than its model declares, and is charged what it uses";
@@ -52,8 +55,51 @@ pub(crate) fn slots(page: &mut Page, rows: &[SlotRow], now: Time) {
     }
 }
 
+/// Prints slots that have ended.
+pub(crate) fn ended(page: &mut Page, rows: &[SlotRow], now: Time) {
+    if rows.is_empty() {
+        return page.styled(0, FAINT, "no ended slots");
+    }
+    let mut table = Table::new(&[
+        ("SLOT", Align::Left),
+        ("MODEL", Align::Left),
+        ("RUNNER", Align::Left),
+        ("ENDED", Align::Right),
+        ("CAUSE", Align::Left),
+        ("REASON", Align::Left),
+    ]);
+    for row in rows {
+        let ended = row.ended.as_ref();
+        table.row([
+            row.id.clone(),
+            row.model.clone(),
+            or_else(row.runner_id.as_ref(), "-"),
+            ended.map_or("-".to_string(), |ended| format!("{} ago", ago(ended.at, now))),
+            ended.map_or("-".to_string(), |ended| ended.cause.clone()),
+            row.why.brief.clone(),
+        ]);
+    }
+    table.print(page, 0);
+}
+
+/// Formats the stage of a slot; one whose start failed waits for its next try.
+fn stage(row: &SlotRow) -> String {
+    match (row.stage, row.failures, row.retry_at) {
+        (SlotStage::Pending, 1.., Some(_)) => "back-off".to_string(),
+        (stage, ..) => stage.to_string(),
+    }
+}
+
+/// Formats why a slot is in its stage.
+pub(crate) fn reason(row: &SlotRow, now: Time) -> String {
+    match row.retry_at.filter(|_| row.failures > 0) {
+        Some(at) => backoff(row.failures, at, now),
+        None => row.why.brief.clone(),
+    }
+}
+
 /// Returns whether the reason says more than the stage.
-fn needs_reason(stage: SlotStage) -> bool {
+pub(crate) fn needs_reason(stage: SlotStage) -> bool {
     matches!(stage, SlotStage::Pending | SlotStage::Unknown)
 }
 

@@ -4,10 +4,13 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::{clean, fitted, paint};
-use crate::text::Page;
 use crate::text::live::{decision, gpu, queue, reservation};
+use crate::text::{Detail, Page};
 use crate::top::state::{State, View};
 use plimsoll_api::rows::Time;
+
+/// The samples in a sparkline.
+const SPARKS: usize = 50;
 
 /// Returns the title of the details.
 pub(super) fn title(state: &State) -> String {
@@ -47,6 +50,12 @@ pub(super) fn details(state: &State, now: Time) -> Vec<Line<'static>> {
             let selected = fleet.spots().get(at).and_then(|spot| fleet.at_spot(*spot));
             if let Some((runner, gpu)) = selected {
                 gpu::gpu(&mut page, runner, gpu, now);
+                let index = gpu.map(|gpu| gpu.index);
+                let lines = index
+                    .and_then(|index| state.history.sparklines(&runner.runner_id, index, SPARKS));
+                if let Some((busy, memory)) = lines {
+                    gpu::history(&mut page, &busy, &memory);
+                }
             }
         }
         View::Pending => {
@@ -56,12 +65,12 @@ pub(super) fn details(state: &State, now: Time) -> Vec<Line<'static>> {
         }
         View::Decisions => {
             if let Some(row) = fleet.decisions.get(at) {
-                decision::decision(&mut page, row, now);
+                decision::decision(&mut page, row, now, Detail::Nearest);
             }
         }
         View::Slots => {
             if let Some(row) = fleet.slots().get(at) {
-                reservation::slot(&mut page, row, now);
+                reservation::slot(&mut page, row, now, reservation::Lines::All);
             }
         }
     }

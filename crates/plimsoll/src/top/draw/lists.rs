@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::{ALARM, FINE, fitted, paint, stage_style};
 use crate::text::age::ago;
-use crate::text::live::{gpus, memory, slots as slot_text};
+use crate::text::live::{gpus, memory, memory_format, queue, slots as slot_text};
 use crate::top::state::State;
 use plimsoll_api::rows::{DecisionRow, QueueRow, SlotRow, Time};
 
@@ -62,7 +62,7 @@ pub(super) fn pending(state: &State, width: u16, now: Time) -> (Line<'static>, V
             (Style::new(), row.id.clone()),
             (Style::new(), row.model.clone()),
             (Style::new(), ago(row.created, now)),
-            (Style::new(), row.reason.clone()),
+            (Style::new(), queue::reason(row, now)),
         ]
     })
 }
@@ -95,10 +95,15 @@ pub(super) fn decisions(
 
 fn details(row: &DecisionRow) -> String {
     if !row.placed {
-        return row.explanation.summary.clone();
+        return row.explanation.brief.clone();
     }
     let (runner, allocation) = (row.runner_id.as_deref(), row.gpu_allocation.as_ref());
-    format!("{} on {}, GPU {}", memory(allocation), runner.unwrap_or("?"), gpus(allocation))
+    format!(
+        "{} on {}, GPU {}",
+        memory(memory_format([allocation]), allocation),
+        runner.unwrap_or("?"),
+        gpus(allocation)
+    )
 }
 
 /// Draws the slots.
@@ -120,7 +125,10 @@ pub(super) fn slots(state: &State, width: u16, now: Time) -> (Line<'static>, Vec
             (Style::new(), row.model.clone()),
             (Style::new(), row.runner_id.clone().unwrap_or("-".to_string())),
             (stage_style(row.stage), row.stage.to_string()),
-            (Style::new(), memory(row.gpu_allocation.as_ref())),
+            (
+                Style::new(),
+                memory(memory_format([row.gpu_allocation.as_ref()]), row.gpu_allocation.as_ref()),
+            ),
             (Style::new(), evictable.unwrap_or("-".to_string())),
         ]
     })

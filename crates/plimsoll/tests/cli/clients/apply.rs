@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fake::Fake;
+use super::fake::{Fake, read};
 use crate::tool::{Run, command, finish, scratch};
 
 const THREE: &str = "\
@@ -12,6 +12,7 @@ const THREE: &str = "\
 ";
 
 fn apply(fake: &Fake, text: &str, rest: &str) -> Run {
+    fake.says("POST", "scheduler/whatif", 200, &read("whatif"));
     let mut command = command(&format!("apply -f - {rest}"));
     command.env("PLIMSOLL_SERVER", &fake.url);
     finish(command, text)
@@ -57,13 +58,22 @@ fn each_model_is_created_changed_or_left_as_it_is() {
 #[test]
 fn one_invalid_model_keeps_all_from_being_sent() {
     for (broken, parts) in [
-        (THREE.replace("memory: 2GiB", "memory: 2GB"), vec!["model 2", "org/b", "2GB"]),
+        (
+            THREE.replace("memory: 2GiB", "memory: 2 gigs"),
+            vec!["standard input:2: model \"org/b\", memory: ", "2 gigs"],
+        ),
         (
             THREE.replace("name: c,", "name: c, concurrency: 0,"),
-            vec!["model 3", "concurrency: must be at least 1"],
+            vec!["standard input:3: model \"c\", concurrency: must be at least 1"],
         ),
-        (THREE.replace("name: c", "name: a"), vec!["\"a\" is defined twice"]),
-        (THREE.replace("name: a", "nmae: a"), vec!["model 1", "nmae"]),
+        (
+            THREE.replace("name: c", "name: a"),
+            vec![":3: model \"a\" is defined twice, first in standard input:1"],
+        ),
+        (
+            THREE.replace("name: a", "nmae: a"),
+            vec![":1: a model without a name, nmae: unknown field"],
+        ),
     ] {
         let fake = Fake::new();
         apply(&fake, &broken, "").fails_with(&parts);
@@ -98,6 +108,8 @@ fn a_config_of_a_server_can_be_applied_as_it_is() {
     let file = scratch("apply").join("server.yaml");
     let models: String = THREE.lines().map(|line| format!("  {line}\n")).collect();
     std::fs::write(&file, format!("listen: 127.0.0.1:8080\nmodels:\n{models}")).expect("a file");
-    let run = Fake::new().run(&format!("apply --dry-run -f {}", file.display()));
+    let fake = Fake::new();
+    fake.says("POST", "scheduler/whatif", 200, &read("whatif"));
+    let run = fake.run(&format!("apply --dry-run -f {}", file.display()));
     assert_eq!((run.code, run.out.lines().count()), (Some(0), 3), "{}", run.err);
 }

@@ -77,9 +77,14 @@ fn a_lease_is_renewed_by_the_id_of_its_reservation() {
 fn reservations_are_released_and_slots_stopped_by_their_ids() {
     let fake = Fake::new();
     fake.says("DELETE", "scheduler/slots/reservation-3", 204, "");
-    fake.says("DELETE", "scheduler/slots/slot-7", 202, "{}");
+    fake.says("DELETE", "scheduler/slots/slot-7?if_idle=true", 202, "{}");
+    fake.says("DELETE", "scheduler/slots/slot-6", 202, "{}");
+    let busy = json!({"code": "slot_busy", "status": 409, "detail": "slot-6 serves 1 reservation, which would be lost"});
+    fake.says("DELETE", "scheduler/slots/slot-6?if_idle=true", 409, &busy.to_string());
     assert_eq!(fake.run("release reservation-3").out, "released reservation-3\n");
     assert_eq!(fake.run("release slot-7").out, "stopping slot-7\n");
+    fake.run("release slot-6").fails_with(&["serves 1 reservation", "--force"]);
+    assert_eq!(fake.run("slots stop slot-6 --force").out, "stopping slot-6\n");
     fake.run("release slot-8").fails_with(&["404", "no such path"]);
 }
 

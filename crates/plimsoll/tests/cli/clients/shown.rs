@@ -42,6 +42,10 @@ fn an_empty_server_has_its_own_text() {
         "scheduler/queue",
         "scheduler/decisions?limit=1",
         "scheduler/decisions?limit=20",
+        "scheduler/decisions?limit=400",
+        "models",
+        "activity?limit=5000",
+        "scheduler/slots?ended=true",
     ] {
         fake.says("GET", path, 200, "[]");
     }
@@ -51,6 +55,9 @@ fn an_empty_server_has_its_own_text() {
         ("reservations", "no reservations"),
         ("queue", "the queue is empty"),
         ("decisions", "no decisions"),
+        ("models", "no models"),
+        ("events", "no events"),
+        ("slots --ended", "no ended slots"),
         ("top", "no runners"),
     ] {
         let run = fake.run(line);
@@ -112,13 +119,14 @@ fn no_more_decisions_are_asked_for_than_wanted() {
     let fake = Fake::new();
     let link = "Link: </api/v1/scheduler/decisions?limit=2&after=1.0>; rel=\"next\"\r\n";
     let rows = ["2.0", "1.0"].map(|id| changed("decision-old", &[("id", id.into())]));
+    fake.says("GET", "models/a%2Fb", 200, "{}");
     let (path, rows) = ("scheduler/decisions?model=a%2Fb&limit=2", json!(rows).to_string());
     fake.says_with("GET", path, 200, link, &rows);
     assert_eq!(
         fake.run("decisions --model a/b --limit 2 -o json").json(0).as_array().map(Vec::len),
         Some(2)
     );
-    assert_eq!(fake.asked().len(), 1);
+    assert_eq!(fake.asked().len(), 2, "the model, and one page");
 }
 
 #[test]
@@ -141,12 +149,15 @@ fn a_watch_prints_again_when_something_changed_and_ends_with_its_reader() {
     let mut child = command.spawn().expect("the binary was built for this test");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     assert_eq!(lines.next().expect("a line").expect("text"), "the queue is empty");
-    // The reason is the last line, so that the reader closes the pipe between two frames.
+    // The hint is the last line, so that the reader closes the pipe between two frames.
     let queue: Value = serde_json::from_str(&read("queue")).expect("JSON");
     let mut row = queue[1].clone();
-    (row["id"], row["reason"]) = ("slot-9".into(), "full".into());
+    (row["id"], row["brief"]) = ("slot-9".into(), "full".into());
     fake.says("GET", "scheduler/queue", 200, &json!([row]).to_string());
-    assert!(lines.any(|line| line.expect("text").contains("slot-9: full")), "the change is shown");
+    assert!(
+        lines.any(|line| line.expect("text").contains("explain slot-9")),
+        "the change is shown"
+    );
     drop(lines);
     fake.says("GET", "scheduler/queue", 200, "[]");
     let status = child.wait().expect("it ends by itself");

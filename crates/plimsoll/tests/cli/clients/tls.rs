@@ -27,7 +27,7 @@ fn server() -> (String, std::path::PathBuf) {
         let token =
             headers.get("authorization").and_then(|token| token.to_str().ok()).unwrap_or("none");
         let mut rows: serde_json::Value = serde_json::from_str(&read("queue")).expect("JSON");
-        rows[0]["reason"] = format!("the token is {token}").into();
+        rows[1]["brief"] = format!("the token is {token}").into();
         rows.to_string()
     };
     let router = Router::new().route("/api/v1/scheduler/queue", get(answer));
