@@ -34,8 +34,8 @@ fn an_unknown_field_or_value_is_named_with_near_words() {
         ),
         ("submit a/p whol", "line 1: `whol` is not a amount; did you mean `whole`?"),
         (
-            "submit a/p 8GB",
-            "line 1: `8GB`: write an amount: 8000MiB, 2x40GiB, 0.5, 50%, 1/3, whole, plain, slice:PROFILE, unknown:WHAT or none",
+            "submit a/p 8XB",
+            "line 1: `8XB`: write an amount: 8000MiB, 2x40GiB, 0.5, 50%, 1/3, whole, plain, slice:PROFILE, unknown:WHAT or none",
         ),
         ("submit a/p cores=3", "line 1: `cores`: write it after the amount that it belongs to"),
         ("policy packed", "line 1: `packed` is not a policy; did you mean `pack`?"),
