@@ -54,16 +54,25 @@ pub(super) struct Compared<'a> {
 
 /// Compares all lines of a record.
 pub(super) fn compare_all(record: &[Judged]) -> Result<Vec<Compared<'_>>> {
-    let mut shapes = BTreeMap::new();
-    let mut compared = Vec::new();
-    for judged in record {
-        let model = judged.question.model.as_str();
-        if !shapes.contains_key(model) {
-            shapes.insert(model, read_golden(model)?);
+    let mut shapes = Shapes::default();
+    let compared = record.iter().map(|judged| {
+        let shape = shapes.read(&judged.question.model)?;
+        compare(judged, shape).with_context(|| judged.to_string())
+    });
+    compared.collect()
+}
+
+/// The shapes of golden models, each read once: a record asks hundreds of questions about a model.
+#[derive(Default)]
+struct Shapes(BTreeMap<String, Shape>);
+
+impl Shapes {
+    fn read(&mut self, model: &str) -> Result<&Shape> {
+        if !self.0.contains_key(model) {
+            self.0.insert(model.to_string(), read_golden(model)?);
         }
-        compared.push(compare(judged, &shapes[model]).with_context(|| judged.to_string())?);
+        Ok(&self.0[model])
     }
-    Ok(compared)
 }
 
 /// Reads the header of a golden model.
@@ -117,17 +126,12 @@ impl ComparedDevices<'_> {
 
 /// Compares all lines of a record with one answer per device.
 pub(super) fn compare_all_devices(record: &[JudgedDevices]) -> Result<Vec<ComparedDevices<'_>>> {
-    let mut shapes = BTreeMap::new();
-    let mut compared = Vec::new();
-    for judged in record {
-        let model = judged.question.model.as_str();
-        if !shapes.contains_key(model) {
-            shapes.insert(model, read_golden(model)?);
-        }
-        let one = compare_devices(judged, &shapes[model]);
-        compared.push(one.with_context(|| judged.to_string())?);
-    }
-    Ok(compared)
+    let mut shapes = Shapes::default();
+    let compared = record.iter().map(|judged| {
+        let shape = shapes.read(&judged.question.model)?;
+        compare_devices(judged, shape).with_context(|| judged.to_string())
+    });
+    compared.collect()
 }
 
 fn compare_devices<'a>(judged: &'a JudgedDevices, shape: &Shape) -> Result<ComparedDevices<'a>> {
