@@ -22,12 +22,6 @@ named! {
     }
 }
 
-impl From<bool> for Verdict {
-    fn from(passed: bool) -> Verdict {
-        if passed { Verdict::Passed } else { Verdict::Failed }
-    }
-}
-
 /// One term of a score.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScorePart {
@@ -187,7 +181,7 @@ pub fn node(decision: &Decision, shape: usize, verdict: NodeVerdict) -> NodeVerd
     let containers = containers.iter().enumerate();
     NodeVerdictRow {
         name: verdict.view.node.name.clone(),
-        status: best.is_some().into(),
+        status: if best.is_some() { Verdict::Passed } else { Verdict::Failed },
         score: best.map_or(0, |best| best.score.total()),
         score_parts: best.map(|best| score_parts(&best.score)),
         reason: verdict.reason.as_ref().map(node_reason),
@@ -224,7 +218,8 @@ fn container_row(
             devices.extend(device_rows(verdict, need, ordinals.map_or(&[][..], Vec::as_slice)));
         }
     }
-    ContainerVerdictRow { name: name.clone(), status: reason.is_none().into(), reason, devices }
+    let status = if reason.is_none() { Verdict::Passed } else { Verdict::Failed };
+    ContainerVerdictRow { name: name.clone(), status, reason, devices }
 }
 
 fn device_rows<'a>(
@@ -241,7 +236,7 @@ fn node_reason(reason: &NodeReason) -> NodeReasonRow {
 
 fn device_row(verdict: NodeVerdict, device: &DeviceVerdict, picked: &[u16]) -> DeviceVerdictRow {
     let (need, free) = need_and_free(verdict, device);
-    let held_by = HeldBy::of(&verdict.view.room.devices()[usize::from(device.ordinal)]);
+    let held_by = HeldBy::from_room(&verdict.view.room.devices()[usize::from(device.ordinal)]);
     let is_held = device.reason.is_some() && !held_by.is_empty();
     DeviceVerdictRow {
         uuid: verdict.view.node.device_label(usize::from(device.ordinal)),

@@ -33,9 +33,12 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Returns `Wanting` if something is pending, impossible or found.
-    pub(crate) fn wanting(wanting: bool) -> Self {
-        if wanting { Outcome::Wanting } else { Outcome::Fine }
+    /// Returns `Wanting` if anything is listed that is pending, impossible or found.
+    pub(crate) fn with_open<T>(open: impl IntoIterator<Item = T>) -> Self {
+        match open.into_iter().next() {
+            Some(_) => Outcome::Wanting,
+            None => Outcome::Fine,
+        }
     }
 }
 

@@ -32,5 +32,5 @@ pub(super) fn run(args: &AuditArgs, verbosity: Verbosity) -> Result<Outcome> {
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!findings.is_empty()))
+    Ok(Outcome::with_open(&findings))
 }

@@ -28,7 +28,7 @@ pub(super) fn run(args: &DevicesArgs, verbosity: Verbosity) -> Result<Outcome> {
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(output.devices.iter().any(device::DeviceRow::is_over)))
+    Ok(Outcome::with_open(output.devices.iter().filter(|device| device.is_over())))
 }
 
 /// Describes the devices as they are held now: pending pods hold nothing, but may have a promise.

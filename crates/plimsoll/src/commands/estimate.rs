@@ -45,7 +45,7 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
              to run the model, declare its `memory`"
         );
     }
-    Ok(Outcome::wanting(output.device.is_some_and(|device| !device.fits)))
+    Ok(Outcome::with_open(output.device.filter(|device| !device.fits)))
 }
 
 fn device_fit(

@@ -51,7 +51,10 @@ fn from_objects(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
             log(decision, number);
         }
     })?;
-    let is_fine = matches!(output.status, ExplainStatus::Placed | ExplainStatus::Running);
+    let outcome = match output.status {
+        ExplainStatus::Placed | ExplainStatus::Running => Outcome::Fine,
+        _ => Outcome::Wanting,
+    };
     match args.output {
         Format::Json => {
             let input = Some(InputRow::new(&cluster));
@@ -66,7 +69,7 @@ fn from_objects(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!is_fine))
+    Ok(outcome)
 }
 
 /// A pod that was read.

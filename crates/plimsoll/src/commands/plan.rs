@@ -51,7 +51,7 @@ pub(super) fn run(args: &PlanArgs, verbosity: Verbosity) -> Result<Outcome> {
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(planned.iter().any(|planned| !planned.decision.decision.placed)))
+    Ok(Outcome::with_open(planned.iter().filter(|planned| !planned.decision.decision.placed)))
 }
 
 /// Compares a model with the server's, and asks where one more slot of it would go.

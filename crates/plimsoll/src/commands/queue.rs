@@ -17,7 +17,7 @@ pub(super) fn run(args: &QueueArgs, verbosity: Verbosity) -> Result<Outcome> {
         rows: &|| Ok(client.list("/api/v1/scheduler/queue", None)?),
         print: &|page, rows| queue::queue(page, rows, now()),
         name: &|row: &QueueRow| row.id.clone(),
-        outcome: &|rows| Outcome::wanting(!rows.is_empty()),
+        outcome: &|rows| Outcome::with_open(rows),
     };
     look::show_in_order(&client, &args.show, verbosity, &view)
 }

@@ -37,7 +37,7 @@ fn all(history: &History, format: Format, verbosity: Verbosity) -> Result<Outcom
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!output.same))
+    Ok(if output.same { Outcome::Fine } else { Outcome::Wanting })
 }
 
 fn replay_output(report: &Report) -> ReplayOutput {
@@ -74,7 +74,7 @@ fn one(history: &History, id: DecisionId, format: Format) -> Result<Outcome> {
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!output.same))
+    Ok(if output.same { Outcome::Fine } else { Outcome::Wanting })
 }
 
 fn decision_output(replayed: &Replayed) -> ReplayedDecisionOutput {

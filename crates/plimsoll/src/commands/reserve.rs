@@ -61,7 +61,10 @@ fn print(row: &ReservationRow, server: &str, format: Format) -> Result<Outcome> 
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(row.status != ReservationStatus::Ready))
+    Ok(match row.status {
+        ReservationStatus::Ready => Outcome::Fine,
+        _ => Outcome::Wanting,
+    })
 }
 
 /// Prints the outcome of a reservation that ended before it was ready.

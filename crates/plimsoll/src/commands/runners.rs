@@ -77,8 +77,8 @@ fn show_one(
 }
 
 fn outcome(rows: &[RunnerStatus]) -> Outcome {
-    let mut gpus = rows.iter().flat_map(|row| &row.gpus);
-    Outcome::wanting(gpus.any(|gpu| gpu.device.is_over()))
+    let gpus = rows.iter().flat_map(|row| &row.gpus);
+    Outcome::with_open(gpus.filter(|gpu| gpu.device.is_over()))
 }
 
 /// Returns the path of one runner with its GPUs.

@@ -79,7 +79,7 @@ fn run_all(files: &ScenarioFiles, verbosity: Verbosity) -> Result<Outcome> {
         };
         output::text(&format!("{held} of {all} scenarios as expected{unchecked}\n"))?;
     }
-    Ok(Outcome::wanting(differs > 0))
+    Ok(if differs > 0 { Outcome::Wanting } else { Outcome::Fine })
 }
 
 /// The result of a scenario.

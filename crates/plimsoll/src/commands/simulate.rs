@@ -50,7 +50,7 @@ pub(super) fn run(args: &SimulateArgs, verbosity: Verbosity) -> Result<Outcome> 
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!simulation.rejected.is_empty()))
+    Ok(Outcome::with_open(&simulation.rejected))
 }
 
 /// The nodes to list for each rejection.

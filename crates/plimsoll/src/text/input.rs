@@ -118,11 +118,12 @@ fn sharing_text(devices: &[Device]) -> String {
         Sharing::Tokens { replicas, .. } => Some(replicas),
         _ => None,
     });
+    let is_shared = devices.iter().any(|device| device.sharing != Sharing::Exclusive);
     let sharing = plimsoll_api::device::sharing(devices);
     match replicas {
         Some(replicas) => format!("{sharing} x{replicas}, adds no memory"),
-        None if sharing == "none" => "not shared".to_string(),
-        None => sharing,
+        None if is_shared => sharing,
+        None => "not shared".to_string(),
     }
 }
 

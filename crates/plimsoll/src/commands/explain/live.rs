@@ -81,7 +81,7 @@ pub(super) fn run(args: &ExplainArgs, what: &str, verbosity: Verbosity) -> Resul
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::wanting(!is_placed(&explained)))
+    Ok(if is_placed(&explained) { Outcome::Fine } else { Outcome::Wanting })
 }
 
 fn explain(client: &Client, subject: &Subject) -> Result<Explained, ClientError> {
