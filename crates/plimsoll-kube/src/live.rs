@@ -77,6 +77,9 @@ pub struct Watch {
     /// Pods that hold devices and are to be released.
     releases: BTreeMap<RequestId, Release>,
     departed: BTreeMap<RequestId, Departed>,
+    /// The pods of `departed` by the identity under which `index` stores them. An entry outlives
+    /// its pod until the core has followed the release.
+    stored_departed: BTreeMap<RequestId, RequestId>,
     pending: BTreeMap<RequestId, PendingPod>,
     /// Pods held back by scheduling gates, with the names of the gates.
     gated: BTreeMap<RequestId, Vec<String>>,
@@ -116,6 +119,7 @@ impl Watch {
             reported: BTreeMap::new(),
             releases: BTreeMap::new(),
             departed: BTreeMap::new(),
+            stored_departed: BTreeMap::new(),
             pending: BTreeMap::new(),
             gated: BTreeMap::new(),
             judged: pending::Judged::default(),
@@ -265,11 +269,14 @@ impl Watch {
             .map(Object::reference)
             .map(|reference| (reference.namespace, reference.name))
             .collect();
+        let departed = self.stored_departed.keys().filter(|_| kind == Kind::Pod);
+        let departed: BTreeSet<(&Name, &Name)> =
+            departed.map(|stored| (&stored.account, &stored.name)).collect();
         let known = self.index.references(kind);
         let vanished = known
             .into_iter()
             .filter(|one| !listed.contains(&(one.namespace.clone(), one.name.clone())))
-            .filter(|one| !release::is_departed_name(&one.name))
+            .filter(|one| !departed.contains(&(&one.namespace, &one.name)))
             .filter(|one| kind != Kind::Pod || !self.is_later_than(one, version));
         let vanished: Vec<ObjectRef> = vanished.collect();
         for reference in vanished {

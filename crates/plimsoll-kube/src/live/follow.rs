@@ -5,7 +5,6 @@ use plimsoll_core::event::Event;
 use plimsoll_core::front::Core;
 use plimsoll_core::request::RequestId;
 
-use super::release::{is_departed_name, original};
 use super::{FindingKey, Topic, Watch};
 use crate::finding::Finding;
 use crate::translate::{Affected, PodState, Translation, claim_holding, holding, request};
@@ -32,13 +31,15 @@ impl Watch {
     }
 
     fn follow_pod(&mut self, core: &mut Core<'_>, stored: &RequestId) {
-        let id = original(stored);
-        // A pod that vanished is followed under the name by which it is kept.
-        if self.departed.contains_key(&id) && !is_departed_name(&stored.name) {
+        let departed = self.stored_departed.get(stored).cloned();
+        // A pod that vanished is followed under the identity by which it is stored.
+        if departed.is_none() && self.departed.contains_key(stored) {
             return;
         }
+        let id = departed.unwrap_or_else(|| stored.clone());
         self.topics.insert(Topic::Pod(id.clone()));
         let Some(pod) = self.index.pod(stored) else {
+            self.stored_departed.remove(stored);
             self.forget_waiting(&id);
             return self.report_holding(core, &id, None);
         };

@@ -14,7 +14,7 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Millis, Name};
 use serde::{Deserialize, Serialize};
 
-use super::release::{kept, settles_after};
+use super::release::{Departed, settles_after};
 use super::{Leadership, Watch, merge};
 use crate::booking::{ALLOCATED, Booking};
 use crate::object::{Container, Metadata, Pod, PodSpec, PodStatus};
@@ -102,9 +102,11 @@ impl Watch {
         let containers = booking.containers.keys();
         let containers =
             containers.map(|name| Container { name: name.clone(), ..Container::default() });
+        let departed = Departed::new(now, node.clone(), boot.cloned(), settles_after);
+        let stored = self.depart(id.clone(), departed);
         let pod = Pod {
             metadata: Metadata {
-                name: kept(&id).name.to_string(),
+                name: stored.to_string(),
                 namespace: Some(id.account.to_string()),
                 uid: Some(id.uid.to_string()),
                 deletion_timestamp: Some(String::new()),
@@ -118,7 +120,6 @@ impl Watch {
             },
             status: PodStatus { phase: Some("Running".to_owned()), ..PodStatus::default() },
         };
-        self.depart(now, id, node.clone(), boot.cloned(), settles_after);
         merge(affected, self.index.apply(Object::Pod(pod.into())));
     }
 

@@ -23,9 +23,6 @@ const DEFAULT_GRACE: u64 = 30;
 /// pods that it does not know within seconds, and reports late.
 const SETTLING: u64 = 60;
 
-/// Separates the name of a pod that vanished from its uid. No name of an object contains it.
-const MARK: char = '@';
-
 /// A charge that is to be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
@@ -81,28 +78,21 @@ pub(super) struct Departed {
 }
 
 impl Departed {
+    /// Creates the record of a pod that vanished from a node, which must be heard for a time.
+    pub(super) fn new(since: Millis, node: Name, boot: Option<Name>, of: Millis) -> Departed {
+        Departed { node, heard: Millis(0), since, of, boot, mirror: None, revision: None }
+    }
+
     fn release(&self) -> Release {
         let (node, heard, of) = (self.node.clone(), self.heard, self.of);
         Release { since: self.since, waits_for: WaitsFor::Kubelet { node, heard, of } }
     }
 }
 
-/// Returns true for the name under which a pod that vanished is kept.
-pub(super) fn is_departed_name(name: &str) -> bool {
-    name.contains(MARK)
-}
-
-/// Returns the identity that a pod had, from the one under which it is kept.
-pub(super) fn original(id: &RequestId) -> RequestId {
-    match id.name.split_once(MARK) {
-        Some((name, _)) => RequestId { name: name.into(), ..id.clone() },
-        None => id.clone(),
-    }
-}
-
-/// Returns the identity under which a pod is kept once it vanished.
-pub(super) fn kept(id: &RequestId) -> RequestId {
-    RequestId { name: format!("{}{MARK}{}", id.name, id.uid).into(), ..id.clone() }
+/// Returns the identity under which the index stores a pod that vanished. A new pod may take its
+/// name at any time, and no name of an object contains `@`. [`Watch::stored_departed`] leads back.
+fn storage_id(id: &RequestId) -> RequestId {
+    RequestId { name: format!("{}@{}", id.name, id.uid).into(), ..id.clone() }
 }
 
 /// Returns the time for which the kubelet of a pod that vanished must be heard.
@@ -212,29 +202,26 @@ impl Watch {
         pod.spec.node_name = Some(node.to_string());
         self.guard.close(&id);
         let boot = self.health.get(&node).and_then(|health| health.boot.clone());
-        let departed = self.depart(now, id.clone(), node, boot, settles_after(Some(&pod)));
-        departed.mirror = pod.metadata.annotations.get(MIRROR).map(str::to_owned);
-        departed.revision = pod.metadata.revision();
-        pod.metadata.name = kept(&id).name.to_string();
+        let departed = Departed {
+            mirror: pod.metadata.annotations.get(MIRROR).map(str::to_owned),
+            revision: pod.metadata.revision(),
+            ..Departed::new(now, node, boot, settles_after(Some(&pod)))
+        };
+        pod.metadata.name = self.depart(id, departed).to_string();
         pod.metadata.deletion_timestamp.get_or_insert_default();
         let changes =
             [Change::Removed(reference.clone()), Change::Applied(Object::Pod(pod.into()))];
         merge(affected, self.index.update(changes));
     }
 
-    /// Records that a pod vanished from a node, which must be heard for a time.
-    pub(super) fn depart(
-        &mut self,
-        now: Millis,
-        id: RequestId,
-        node: Name,
-        boot: Option<Name>,
-        of: Millis,
-    ) -> &mut Departed {
-        let heard = Millis(0);
-        let departed = Departed { boot, node, heard, since: now, of, mirror: None, revision: None };
+    /// Records that a pod vanished, and returns the name under which the index must store it.
+    pub(super) fn depart(&mut self, id: RequestId, departed: Departed) -> Name {
+        let stored = storage_id(&id);
+        let name = stored.name.clone();
         self.releases.insert(id.clone(), departed.release());
-        self.departed.entry(id).insert_entry(departed).into_mut()
+        self.stored_departed.insert(stored, id.clone());
+        self.departed.insert(id, departed);
+        name
     }
 
     /// Forgets that a mirror pod vanished when the kubelet shows the same static pod again.
@@ -257,7 +244,7 @@ impl Watch {
     fn forget_departed(&mut self, id: &RequestId) -> Affected {
         self.departed.remove(id);
         self.releases.remove(id);
-        let RequestId { account, name, uid } = kept(id);
+        let RequestId { account, name, uid } = storage_id(id);
         let reference = ObjectRef { kind: Kind::Pod, namespace: account, name, uid: Some(uid) };
         self.index.remove(&reference)
     }
