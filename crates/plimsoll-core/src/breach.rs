@@ -142,10 +142,11 @@ impl Tally {
     /// Returns the most that can be on a card with this number of slots.
     fn most(&self, slots: Option<u32>) -> Bytes {
         let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(self.pinned));
-        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(usize::MAX);
+        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
         let mut tokened = self.tokened.clone();
         tokened.sort_unstable();
-        tokened.into_iter().rev().take(tokens).fold(self.booked, Bytes::plus)
+        let meeting = tokens.unwrap_or(tokened.len());
+        tokened.into_iter().rev().take(meeting).fold(self.booked, Bytes::plus)
     }
 }
 

@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row};
 use serde::Serialize;
 
 use super::error::StoreError;
-use super::rows::{JOURNAL, Rows, integer};
+use super::rows::{JOURNAL, Rows};
 use super::schema;
 use super::snapshot::{self, HostSnapshot};
 
@@ -105,14 +105,17 @@ impl History {
         // With an account, its index serves both the filter and the order; without one, the primary
         // key does.
         let account = if filter.account.is_some() { "account = ?1" } else { "?1 IS NULL" };
+        let earlier = match before {
+            Some(_) => "(seq, idx) < (?3, ?4)",
+            None => "?3 IS NULL AND ?4 IS NULL",
+        };
         let query = format!(
             "SELECT seq, idx, now, account, name, uid, summary, digest FROM decisions \
-             WHERE {account} AND (?2 IS NULL OR name = ?2) AND (seq, idx) < (?3, ?4) ORDER BY seq DESC, idx DESC LIMIT ?5"
+             WHERE {account} AND (?2 IS NULL OR name = ?2) AND {earlier} ORDER BY seq DESC, idx DESC LIMIT ?5"
         );
-        // Sorts after every existing record.
-        let last = i64::MAX.unsigned_abs();
-        let (seq, index) = before.map_or((last, 0), |before| (before.seq.min(last), before.index));
-        let seq = integer(seq).map_err(&failed)?;
+        // A client may name a number that no column can hold.
+        let seq = before.map(|before| i64::try_from(before.seq).unwrap_or(i64::MAX));
+        let index = before.map(|before| before.index);
         let mut statement = self.connection.prepare_cached(&query).map_err(&failed)?;
         let rows = statement.query_map((filter.account, filter.name, seq, index, limit), listed);
         rows.and_then(Iterator::collect).map_err(&failed)

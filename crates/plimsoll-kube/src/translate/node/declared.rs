@@ -25,18 +25,16 @@ pub(super) fn devices(
     let Some(text) = node.metadata.annotations.get(DEVICES) else {
         return Ok(NodeDevices::default());
     };
-    let mut listed = declared::decode(text)
+    let listed = declared::decode(text)
         .map_err(|error| notes.add(AnnotationProblem::DeclarationUnreadable(error)))?;
     check_vendors(&listed, notes)?;
     if listed.is_empty() {
         notes.add(AnnotationProblem::DeclarationEmpty);
         return Ok(NodeDevices::default());
     }
-    let mut position = 0_u32..;
-    listed.sort_by_cached_key(|device| {
-        let position = position.next().unwrap_or(u32::MAX);
-        device.index.unwrap_or(position)
-    });
+    let mut by_index: Vec<(u32, DeclaredDevice)> = (0_u32..).zip(listed).collect();
+    by_index.sort_by_key(|(position, device)| device.index.unwrap_or(*position));
+    let listed: Vec<DeclaredDevice> = by_index.into_iter().map(|(_, device)| device).collect();
     Ok(shown(node, &listed, annotated, notes))
 }
 
