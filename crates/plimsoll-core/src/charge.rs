@@ -162,6 +162,18 @@ pub struct Charge {
 }
 
 impl Charge {
+    /// Creates the charge of a container whose memory is undeclared.
+    pub fn undeclared(on: Vec<u16>, container: Name, role: Role) -> Charge {
+        Charge {
+            on,
+            amount: Booked::Undeclared,
+            cores: Cores(0),
+            slots: 0,
+            slice: None,
+            parts: vec![Part { container, role, bytes: None, cores: Cores(0) }],
+        }
+    }
+
     /// Returns true if the charge is on one of several cards and it is unknown which.
     pub fn floats(&self) -> bool {
         self.on.len() > 1

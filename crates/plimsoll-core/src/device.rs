@@ -218,15 +218,16 @@ pub struct Device {
 impl Device {
     /// Creates a healthy, exclusive device without a UUID.
     pub fn new(kind: impl Into<Name>, total: Bytes, source: Source) -> Self {
+        Device::with_capacity(kind, Capacity::Known { bytes: total, source })
+    }
+
+    /// Creates a healthy, exclusive device without a UUID, whose capacity may be unknown.
+    pub fn with_capacity(kind: impl Into<Name>, total: Capacity) -> Self {
         Device {
             identity: Identity::Ordinal,
             kind: kind.into(),
             model: None,
-            memory: Memory {
-                total: Capacity::Known { bytes: total, source },
-                reserve: Bytes::ZERO,
-                cap: None,
-            },
+            memory: Memory { total, reserve: Bytes::ZERO, cap: None },
             cores: None,
             slots: None,
             sharing: Sharing::Exclusive,

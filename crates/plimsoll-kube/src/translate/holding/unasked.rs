@@ -6,9 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_core::charge::{Booked, Charge, Part};
+use plimsoll_core::charge::Charge;
 use plimsoll_core::request::Role;
-use plimsoll_core::units::Cores;
 
 use crate::booking::ALLOCATED;
 use crate::finding::{Finding, PodProblem, Problem, UnaskedUse};
@@ -66,7 +65,7 @@ pub(super) fn charge(
         for on in on_cards(&named.devices, cards) {
             let is_held = charges.iter().any(|charge| charge.on == on);
             if !is_held {
-                charges.push(undeclared(&named, on));
+                charges.push(Charge::undeclared(on, named.container.into(), named.role));
             }
         }
         findings.gpu_without_request(named.by);
@@ -148,16 +147,4 @@ fn on_cards(devices: &[&str], cards: Cards<'_>) -> Vec<Vec<u16>> {
         on.push(all);
     }
     on
-}
-
-fn undeclared(named: &Named<'_>, on: Vec<u16>) -> Charge {
-    let container = named.container.into();
-    Charge {
-        on,
-        amount: Booked::Undeclared,
-        cores: Cores(0),
-        slots: 0,
-        slice: None,
-        parts: vec![Part { container, role: named.role, bytes: None, cores: Cores(0) }],
-    }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_core::charge::{Booked, Charge, Part};
+use plimsoll_core::charge::{Booked, Charge};
 use plimsoll_core::device::Node;
 use plimsoll_core::request::Role;
-use plimsoll_core::units::{Cores, Name};
+use plimsoll_core::units::Name;
 
 use crate::object::Pod;
 use crate::plugins::names_device;
@@ -80,13 +80,5 @@ fn cards_of(resource: &str, node: &Node) -> Vec<u16> {
 fn undeclared(pod: &Pod, on: Vec<u16>) -> Charge {
     let container = in_start_order(&pod.spec).find(|(role, _)| *role == Role::App);
     let container = container.map_or("", |(_, container)| container.name.as_str());
-    let part = Part { container: container.into(), role: Role::App, bytes: None, cores: Cores(0) };
-    Charge {
-        on,
-        amount: Booked::Undeclared,
-        cores: Cores(0),
-        slots: 0,
-        slice: None,
-        parts: vec![part],
-    }
+    Charge::undeclared(on, container.into(), Role::App)
 }

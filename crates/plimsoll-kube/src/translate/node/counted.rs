@@ -1,6 +1,6 @@
 //! Devices of which a node tells only the number.
 
-use plimsoll_core::device::{Capacity, Device, Health, Identity, Sharing, Source, Strategy};
+use plimsoll_core::device::{Capacity, Device, Sharing, Source, Strategy};
 
 use crate::declared::DEVICES;
 use crate::finding::LabelProblem;
@@ -56,7 +56,7 @@ fn of_resource(
     let cards = u16::try_from(number).unwrap_or(u16::MAX);
     let missing = missing(resource.name, number, 1, advertised, notes).filter(|gone| *gone > 0);
     NodeDevices {
-        devices: vec![device(resource.kind, Sharing::Exclusive, unknown); usize::from(cards)],
+        devices: vec![Device::with_capacity(resource.kind, unknown); usize::from(cards)],
         physical: cards,
         tokens: Some(1),
         missing: missing.map(|gone| (resource.kind.into(), gone)).into_iter().collect(),
@@ -79,30 +79,15 @@ pub(super) fn maybe_shared(
     let replicas = u32::try_from(advertised).unwrap_or(u32::MAX);
     let sharing = Sharing::Tokens { replicas, strategy: Strategy::TimeSlicing };
     NodeDevices {
-        devices: vec![Device { slots: Some(replicas), ..device(kind, sharing, memory) }],
+        devices: vec![Device {
+            slots: Some(replicas),
+            sharing,
+            ..Device::with_capacity(kind, memory)
+        }],
         physical: 1,
         tokens: Some(replicas),
         plugin_picks: true,
         sources: [Source::Capacity].into(),
         ..NodeDevices::default()
-    }
-}
-
-fn device(kind: &str, sharing: Sharing, total: Capacity) -> Device {
-    Device {
-        identity: Identity::Ordinal,
-        kind: kind.into(),
-        model: None,
-        memory: memory::memory(total),
-        cores: None,
-        slots: None,
-        sharing,
-        numa: None,
-        board: None,
-        mode: None,
-        health: Health::Healthy,
-        cordoned: false,
-        geometry: None,
-        links: Default::default(),
     }
 }
