@@ -343,7 +343,7 @@ mod tests {
             self.topics.insert(tenant.clone());
             let id = RequestId::new(tenant.clone(), self.submitted[&tenant].to_string());
             let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
-            let spec = Spec::of(vec![Shape::single("app", need)]).into();
+            let spec = Spec::from_shapes(vec![Shape::single("app", need)]).into();
             let request = Request { id, spec, terms: Terms { waits: true, ..Terms::default() } };
             self.handle(core, Event::Submit { request, deadline: None });
         }

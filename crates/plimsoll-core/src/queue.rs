@@ -89,7 +89,7 @@ impl PendingReason {
 
 impl PendingRequest {
     /// Creates the entry of a request that has just arrived.
-    pub(crate) fn new(since: Millis, request: Request) -> Self {
+    pub fn new(since: Millis, request: Request) -> Self {
         PendingRequest {
             request,
             gang: None,
@@ -235,7 +235,7 @@ pub struct QueueRows {
 
 impl Queue {
     /// Returns the rows for a snapshot.
-    pub fn rows(&self) -> QueueRows {
+    pub fn to_rows(&self) -> QueueRows {
         let pending = self.pending.iter();
         let failures = self.failures.iter();
         QueueRows {

@@ -188,7 +188,7 @@ pub enum HolderState {
 
 impl HeldBy {
     /// Lists the holders of a device.
-    pub fn of(room: &DeviceRoom) -> HeldBy {
+    pub fn from_room(room: &DeviceRoom) -> HeldBy {
         let tenants = room.tenants();
         let listed = tenants.iter().take(HOLDERS_LISTED).map(|tenant| Holder {
             name: tenant.name.clone(),

@@ -77,7 +77,7 @@ pub struct Spec {
 
 impl Spec {
     /// Creates a spec with these shapes, best first, that any node may serve.
-    pub fn of(shapes: Vec<Shape>) -> Self {
+    pub fn from_shapes(shapes: Vec<Shape>) -> Self {
         Spec {
             asks: Asks::Shapes(shapes),
             resources: NodeNeed::default(),
@@ -306,7 +306,7 @@ pub enum Compute {
 impl Compute {
     /// Converts to units of a device that has `total` of them.
     #[inline]
-    pub fn of(self, total: u32) -> u32 {
+    pub fn to_units(self, total: u32) -> u32 {
         match self {
             Compute::Any => 0,
             Compute::Units(units) => units.0.min(total),

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::Settings;
-use crate::ledger::{Ledger, LedgerRows};
+use crate::ledger::{Ledger, LedgerRows, RowsError};
 use crate::queue::{Queue, QueueRows};
 use crate::scheduler::Scheduler;
 
@@ -33,9 +33,8 @@ pub enum SnapshotError {
         "the snapshot has version {found}, and this program reads version {VERSION}; use the program that wrote it, or a newer one"
     )]
     Version { found: u32 },
-    /// A row names a missing node.
-    #[error("the snapshot contradicts itself: {problem}")]
-    Contradiction { problem: String },
+    #[error("the snapshot contradicts itself: {0}")]
+    Contradiction(RowsError),
 }
 
 impl Scheduler {
@@ -44,8 +43,8 @@ impl Scheduler {
         Snapshot {
             version: VERSION,
             settings: self.settings.clone(),
-            ledger: self.ledger.rows(),
-            queue: self.queue.rows(),
+            ledger: self.ledger.to_rows(),
+            queue: self.queue.to_rows(),
         }
     }
 
@@ -56,8 +55,8 @@ impl Scheduler {
         }
         let mut scheduler = Scheduler::new(snapshot.settings);
         let shares = scheduler.ledger.shares().clone();
-        scheduler.ledger = Ledger::from_rows(snapshot.ledger)
-            .map_err(|error| SnapshotError::Contradiction { problem: error.to_string() })?;
+        scheduler.ledger =
+            Ledger::from_rows(snapshot.ledger).map_err(SnapshotError::Contradiction)?;
         scheduler.ledger.set_shares(shares);
         scheduler.queue = Queue::from_rows(snapshot.queue);
         Ok(scheduler)

@@ -394,7 +394,7 @@ impl Portion {
 
     /// Returns this share of `usable`, rounded down to whole MiB so that two halves always fit;
     /// `None` if that leaves nothing.
-    pub fn of(self, usable: Bytes) -> Option<Bytes> {
+    pub fn share_of(self, usable: Bytes) -> Option<Bytes> {
         let exact = u128::from(usable.get()) * u128::from(self.parts) / u128::from(self.of.get());
         let floored = Bytes(u64::try_from(exact).ok()?).floor_mib();
         (!floored.is_zero()).then_some(floored)
@@ -513,7 +513,7 @@ mod tests {
     fn two_halves_fit_and_the_parts_of_a_split_cover_the_whole() {
         for mib in 1..2000 {
             let usable = Bytes::new(mib * MIB + mib * 37);
-            let half = Portion::new(1, 2).expect("a half").of(usable);
+            let half = Portion::new(1, 2).expect("a half").share_of(usable);
             assert!(half.unwrap_or(Bytes::ZERO).plus(half.unwrap_or(Bytes::ZERO)) <= usable);
             let three = NonZeroU64::new(3).expect("three");
             assert!(usable.split_up(three).get() * 3 >= usable.get());

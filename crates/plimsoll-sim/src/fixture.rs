@@ -95,7 +95,7 @@ pub fn facts(name: &str, devices: Vec<Device>) -> NodeFacts {
 
 /// A pod that needs an amount of one NVIDIA device.
 pub fn pending(name: &str, amount: Amount) -> Pending {
-    let spec = Spec::of(vec![Shape::single("main", Need::one("NVIDIA", amount))]);
+    let spec = Spec::from_shapes(vec![Shape::single("main", Need::one("NVIDIA", amount))]);
     let request = Request {
         id: RequestId::new("default", name),
         spec: Arc::new(spec),

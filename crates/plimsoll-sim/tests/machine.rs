@@ -21,7 +21,7 @@ fn one_card(settings: Settings) -> Scheduler {
 /// A request for a part of that card.
 fn request(name: &str) -> Request {
     let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
-    let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+    let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
     Request { id: RequestId::new("a", name), spec, terms: Terms::default() }
 }
 

@@ -70,6 +70,6 @@ fn holding(node: usize, ordinal: u16, tenant: u16, bytes: Bytes) -> Holding {
 /// Creates a request for one device with this much memory.
 pub(crate) fn request(name: &str, gib: u64) -> Request {
     let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
-    let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+    let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
     Request { id: RequestId::new("bench", name), spec, terms: Terms::default() }
 }

@@ -159,7 +159,7 @@ struct Miss<'a> {
 }
 
 impl<'a> Miss<'a> {
-    fn of(verdict: NodeVerdict<'a>, device: &DeviceVerdict) -> Option<Miss<'a>> {
+    fn on(verdict: NodeVerdict<'a>, device: &DeviceVerdict) -> Option<Miss<'a>> {
         let (need, free, usable) = match device.reason.as_ref()? {
             Reason::ShortOfMemory { need, free, .. } => (*need, *free, None),
             Reason::TenantsMayMeet { need, together, usable, .. } => {
@@ -204,7 +204,7 @@ fn nearest_miss(table: Table) -> Option<NearestMiss> {
         short_by: nearest.need.less(nearest.free),
         usable: room.usable().unwrap_or_default(),
         too_small: nearest.too_small,
-        held_by: HeldBy::of(room),
+        held_by: HeldBy::from_room(room),
     })
 }
 
@@ -212,13 +212,13 @@ fn nearest_on(verdict: NodeVerdict) -> Option<Miss> {
     let failed = verdict.finding.needs.iter().filter(|need| !need.passed);
     failed
         .filter_map(|need| {
-            need.devices.iter().filter_map(|device| Miss::of(verdict, device)).min_by(Miss::compare)
+            need.devices.iter().filter_map(|device| Miss::on(verdict, device)).min_by(Miss::compare)
         })
         .max_by(Miss::compare)
 }
 
 fn held_by(verdict: NodeVerdict, ordinal: u16) -> HeldBy {
-    HeldBy::of(&verdict.view.room.devices()[usize::from(ordinal)])
+    HeldBy::from_room(&verdict.view.room.devices()[usize::from(ordinal)])
 }
 
 /// Finds the first device, by node name and ordinal, that would fit without its holders.

@@ -74,7 +74,7 @@ impl Target<'_> {
                 return self.fit_slice(need, &amount);
             }
         };
-        let cores = if whole { Compute::All } else { need.compute }.of(input.cores);
+        let cores = if whole { Compute::All } else { need.compute }.to_units(input.cores);
         let slots = need.slots;
         let load =
             Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots, wholes: u32::from(whole) };
@@ -224,6 +224,6 @@ fn share_of(
     input: &FitInput,
 ) -> Result<ResolvedAmount, Reason> {
     let usable = known_usable(device, input)?;
-    let bytes = portion.and_then(|portion| portion.of(usable)).ok_or(Reason::ShareTooSmall)?;
+    let bytes = portion.and_then(|portion| portion.share_of(usable)).ok_or(Reason::ShareTooSmall)?;
     Ok(ResolvedAmount::Share(bytes))
 }

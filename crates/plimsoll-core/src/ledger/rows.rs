@@ -57,7 +57,7 @@ pub enum RowsError {
 
 impl Ledger {
     /// Returns the rows of the current state.
-    pub fn rows(&self) -> LedgerRows {
+    pub fn to_rows(&self) -> LedgerRows {
         let promises = self.promises.iter();
         LedgerRows {
             revision: self.revision,

@@ -101,7 +101,7 @@ mod tests {
 
     fn request(name: &str, gib: u64) -> Request {
         let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
-        let spec = Spec::of(vec![Shape::single("app", need)]).into();
+        let spec = Spec::from_shapes(vec![Shape::single("app", need)]).into();
         Request { id: RequestId::new("team", name), spec, terms: Terms::default() }
     }
 

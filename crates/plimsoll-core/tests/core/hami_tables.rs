@@ -68,7 +68,7 @@ fn need(count: u16, mib: u64, cores: u32) -> Need {
 }
 
 fn ask(ledger: &Ledger, policy: &Policy, need: Need) -> Decision {
-    let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+    let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
     decide(
         ledger,
         policy,
@@ -226,7 +226,7 @@ fn a_partitioned_card_gives_the_smallest_slice_that_fits() {
     device.mode = Some("mig".into());
     let mut ledger = ledger(vec![device], &[]);
     let mut place = |name: &str, mib: u64| {
-        let spec = Arc::new(Spec::of(vec![Shape::single("main", need(1, mib, 0))]));
+        let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need(1, mib, 0))]));
         let request = Request { id: RequestId::new("ns", name), spec, terms: Terms::default() };
         let decision = decide(&ledger, &Policy::pack(), &request);
         let Some(found) = decision.chosen() else { return answer(&decision) };

@@ -84,7 +84,7 @@ fn id(request: u8) -> RequestId {
 
 fn request(number: u8, gib: u64) -> Request {
     let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
-    let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+    let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
     Request { id: id(number), spec, terms: Terms::default() }
 }
 
@@ -306,11 +306,11 @@ proptest! {
     #[test]
     fn recovery_from_operations_and_from_rows_gives_the_same_ledger(history in history()) {
         let pair = Pair::after(&history);
-        let rows = pair.ledger.rows();
+        let rows = pair.ledger.to_rows();
         let recovered = Ledger::recover(&pair.operations);
-        prop_assert_eq!(&recovered.rows(), &rows);
+        prop_assert_eq!(&recovered.to_rows(), &rows);
         let restored = Ledger::from_rows(rows.clone()).expect("the rows of a ledger agree");
-        prop_assert_eq!(&restored.rows(), &rows);
+        prop_assert_eq!(&restored.to_rows(), &rows);
         for card in cards() {
             prop_assert_eq!(sums(device(&recovered, card)), pair.model.sums(card));
             prop_assert_eq!(sums(device(&restored, card)), pair.model.sums(card));
@@ -381,7 +381,7 @@ fn a_node_may_have_more_than_256_kinds_of_devices() {
     let _ = ledger.put_node(node);
     for kind in [254_u16, 255, 256, 299] {
         let need = Need::one(format!("kind-{kind:03}"), Amount::bytes(Bytes::gib(8)));
-        let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+        let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
         for (number, expected) in [(1, true), (2, false)] {
             let id = RequestId::new("tests", format!("{kind}-{number}"));
             let request = Request { id, spec: spec.clone(), terms: Terms::default() };

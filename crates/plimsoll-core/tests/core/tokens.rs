@@ -124,7 +124,7 @@ impl Case {
     fn is_admitted(&self) -> bool {
         let (gib, slots) = self.need;
         let need = Need { slots, ..Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib))) };
-        let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+        let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
         let request = Request { id: RequestId::new("tests", "new"), spec, terms: Terms::default() };
         let picks = vec![(0_u16..).take(self.cards.len()).collect()];
         self.ledger().admits(&request, &Placement { node: "n".into(), shape: 0, picks })

@@ -29,7 +29,7 @@ impl Jobs {
         self.topics.insert(owner.clone());
         let number = self.counts[&owner];
         let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
-        let spec = Spec::of(vec![Shape::single("job", need)]).into();
+        let spec = Spec::from_shapes(vec![Shape::single("job", need)]).into();
         let terms = Terms { waits: true, ..Terms::default() };
         let request = Request { id: RequestId::new(owner, number.to_string()), spec, terms };
         core.step(Event::Submit { request, deadline: None });

@@ -31,8 +31,8 @@ pub(crate) fn insert_record(
     transaction: &Transaction<'_>,
     record: &Record,
 ) -> rusqlite::Result<Inserted> {
-    let text =
-        Text::of(record).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let text = Text::render(record)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     let (seq, now) = (integer(record.seq)?, integer(record.now.0)?);
     let mut journal = transaction.prepare_cached(
         "INSERT INTO journal (seq, now, event, operations, decisions, core, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -266,7 +266,7 @@ struct Text {
 }
 
 impl Text {
-    fn of(record: &Record) -> serde_json::Result<Text> {
+    fn render(record: &Record) -> serde_json::Result<Text> {
         Ok(Text {
             event: serde_json::to_string(&record.event)?,
             operations: serde_json::to_string(&record.operations)?,

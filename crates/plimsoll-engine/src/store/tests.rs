@@ -107,7 +107,7 @@ fn node() -> Node {
 
 fn asked(step: u64) -> Request {
     let amount = Amount::bytes(Bytes::gib(10 + step % 90));
-    let spec = Spec::of(vec![Shape::single("main", Need::one("NVIDIA", amount))]);
+    let spec = Spec::from_shapes(vec![Shape::single("main", Need::one("NVIDIA", amount))]);
     Request {
         id: RequestId::new("team", format!("job-{}", step / 3)),
         spec: Arc::new(spec),

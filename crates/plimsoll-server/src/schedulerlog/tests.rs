@@ -31,7 +31,7 @@ impl Pods {
 
     fn submit_as(core: &mut Core<'_>, id: RequestId) {
         let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(10)));
-        let spec = Spec::of(vec![Shape::single("main", need)]).into();
+        let spec = Spec::from_shapes(vec![Shape::single("main", need)]).into();
         let terms = Terms { waits: true, ..Terms::default() };
         let request = Request { id, spec, terms };
         core.step(Event::Submit { request, deadline: None });

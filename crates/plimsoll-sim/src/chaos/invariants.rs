@@ -165,7 +165,7 @@ pub(crate) fn leftover(view: DeskView<'_>) -> Option<String> {
     if let Some(open) = reservations.find(|reservation| !has_ended(&reservation.state)) {
         return Some(format!("{} has not ended", open.id));
     }
-    let rows = scheduler.queue().rows();
+    let rows = scheduler.queue().to_rows();
     if let Some((_, pending)) = rows.pending.first() {
         return Some(format!("{} is still pending", pending.request.id));
     }

@@ -98,7 +98,7 @@ impl Asking {
             plain,
             shapes,
             misuse: None,
-            spec: Spec::of(Vec::new()),
+            spec: Spec::from_shapes(Vec::new()),
             terms: Terms::default(),
             deadline: None,
         }

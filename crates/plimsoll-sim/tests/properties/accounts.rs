@@ -85,7 +85,7 @@ impl Load {
         self.submitted += 1;
         let id = RequestId::new(account, format!("p{}", self.submitted));
         let need = Need::one("NVIDIA", Amount::bytes(Bytes::new(bytes)));
-        let spec = Arc::new(Spec::of(vec![Shape::single("main", need)]));
+        let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
         let idle_limit = (self.eviction != Eviction::Never).then_some(Timespan::seconds(3600));
         let terms = Terms { eviction: self.eviction, idle_limit, ..Terms::default() };
         self.pending.insert(id.clone(), bytes);

@@ -115,7 +115,7 @@ fn plain_node() -> impl Strategy<Value = Node> {
 fn some_of_a_card(gib: std::ops::Range<u64>) -> impl Strategy<Value = Arc<Spec>> {
     gib.prop_map(|gib| {
         let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
-        Arc::new(Spec::of(vec![Shape::single("main", need)]))
+        Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]))
     })
 }
 

@@ -171,7 +171,7 @@ pub(crate) fn shape(containers: std::ops::Range<usize>) -> impl Strategy<Value =
 pub(crate) fn spec(containers: std::ops::Range<usize>) -> impl Strategy<Value = Arc<Spec>> {
     (vec(shape(containers), 1..3), prop_oneof![4 => Just(0_u64), 1 => 1_u64..3]).prop_map(
         |(shapes, cpu)| {
-            let mut spec = Spec::of(shapes);
+            let mut spec = Spec::from_shapes(shapes);
             spec.resources.cpu = MilliCpu(cpu * 1000);
             Arc::new(spec)
         },

@@ -21,7 +21,8 @@ fn node(cards: usize, gib: u64) -> Node {
 }
 
 fn request(name: &str, amount: Amount) -> Request {
-    let spec = Arc::new(Spec::of(vec![Shape::single("main", Need::one("NVIDIA", amount))]));
+    let spec =
+        Arc::new(Spec::from_shapes(vec![Shape::single("main", Need::one("NVIDIA", amount))]));
     Request { id: RequestId::new("a", name), spec, terms: Terms::default() }
 }
 

@@ -14,7 +14,8 @@ use crate::fleet;
 use crate::search::policy;
 
 fn request(number: usize, amount: Amount) -> Request {
-    let spec = Arc::new(Spec::of(vec![Shape::single("main", Need::one("NVIDIA", amount))]));
+    let spec =
+        Arc::new(Spec::from_shapes(vec![Shape::single("main", Need::one("NVIDIA", amount))]));
     Request { id: RequestId::new("a", format!("p{number}")), spec, terms: Terms::default() }
 }
 

@@ -255,7 +255,9 @@ fn is_too_much(need: &Need, device: &Device, given: Bytes) -> bool {
     let most = match &need.amount {
         Amount::Bytes(bytes) if need.compute != Compute::All => Some(Bytes::new(bytes.get())),
         // HAMi takes the percentage of the total, without reserve.
-        Amount::Portion(portion) => device.memory.total.bytes().and_then(|total| portion.of(total)),
+        Amount::Portion(portion) => {
+            device.memory.total.bytes().and_then(|total| portion.share_of(total))
+        }
         _ => None,
     };
     let profiles = device.geometry.iter().flat_map(|geometry| &geometry.profiles);

@@ -109,7 +109,7 @@ impl Claim {
             (None, None) => Held::Undeclared,
         };
         let total = device.cores.map_or(0, |cores| cores.0);
-        let compute = self.need.as_ref().map_or(0, |need| need.compute.of(total));
+        let compute = self.need.as_ref().map_or(0, |need| need.compute.to_units(total));
         let cores = if held == Held::Whole { total } else { compute };
         (held, cores.max(given.map_or(0, |given| given.cores)))
     }
@@ -123,7 +123,7 @@ pub(super) fn held_by_need(need: &Need, device: &Device) -> Held {
     };
     match &need.amount {
         Amount::Bytes(bytes) => Held::Share(Bytes::new(bytes.get())),
-        Amount::Portion(portion) => share(usable.and_then(|usable| portion.of(usable))),
+        Amount::Portion(portion) => share(usable.and_then(|usable| portion.share_of(usable))),
         Amount::Whole => Held::Whole,
         Amount::Profile(name) => {
             let mut profiles = device.geometry.iter().flat_map(|geometry| &geometry.profiles);

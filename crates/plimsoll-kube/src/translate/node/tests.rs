@@ -114,7 +114,7 @@ fn placed(facts: &NodeFacts, pods: usize, kind: &str, amount: &Amount) -> (usize
     let _ = ledger.put_node(facts.node.clone());
     let mut count = 0;
     for pod in 0..pods {
-        let spec = Spec::of(vec![Shape::single("main", Need::one(kind, amount.clone()))]);
+        let spec = Spec::from_shapes(vec![Shape::single("main", Need::one(kind, amount.clone()))]);
         let id = RequestId::new("default", format!("pod-{pod}"));
         let request = Request { id, spec: Arc::new(spec), terms: Terms::default() };
         let decision = decide(&ledger, &Policy::pack(), &request);

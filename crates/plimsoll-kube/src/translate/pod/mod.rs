@@ -88,15 +88,18 @@ fn spec(pod: &Pod, index: &Index) -> Spec {
         claims::restrict(pod, index, &mut rules)?;
         match unreadable {
             Some(misuse) => Err(misuse),
-            None => {
-                Ok(Spec { resources: resources.clone(), rules, hints, ..Spec::of(vec![shape]) })
-            }
+            None => Ok(Spec {
+                resources: resources.clone(),
+                rules,
+                hints,
+                ..Spec::from_shapes(vec![shape])
+            }),
         }
     };
     read().unwrap_or_else(|misuse| Spec {
         asks: Asks::Malformed(misuse),
         resources,
-        ..Spec::of(Vec::new())
+        ..Spec::from_shapes(Vec::new())
     })
 }
 
