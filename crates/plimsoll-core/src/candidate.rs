@@ -317,24 +317,24 @@ impl<'a> Search<'a> {
         let inputs = self.view.room.fit_inputs();
         let kind = self.view.room.kind_index(&need.kind);
         let mut devices = Vec::with_capacity(inputs.len());
+        let judged = trial.judge_need(index, container.role, need);
         for (ordinal, input) in (0_u16..).zip(inputs).filter(|(_, input)| Some(input.kind) == kind)
         {
             let at = usize::from(ordinal);
-            let (amount, reason) = match trial.fit_same_kind(index, container.role, need, at) {
+            match judged.fit(at) {
                 Ok(allotment) => {
                     let peak = allotment.bytes.map(|_| allotment.peak);
                     let opens = trial.opens(at);
                     let mut fit = FittingDevice { ordinal, allotment, preference: 0, opens };
-                    fit.preference = self.preference(at, input, fit.added());
+                    fit.preference = self.preference(input, fit.added());
                     fits(fit);
-                    (peak, None)
+                    devices.push(DeviceVerdict { ordinal, need: peak, reason: None });
                 }
                 Err(reason) => {
                     let need = reason.need().or_else(|| trial.would_hold(container.role, need, at));
-                    (need, Some(reason))
+                    devices.push(DeviceVerdict { ordinal, need, reason: Some(reason) });
                 }
-            };
-            devices.push(DeviceVerdict { ordinal, need: amount, reason });
+            }
         }
         NeedVerdict {
             container: u16::try_from(index).unwrap_or(u16::MAX),
@@ -346,10 +346,9 @@ impl<'a> Search<'a> {
 
     /// Ranks a device by its fullness after the placement, as the policy orders it.
     #[inline]
-    fn preference(&self, ordinal: usize, input: &FitInput, added: Added) -> i64 {
+    fn preference(&self, input: &FitInput, added: Added) -> i64 {
         let policy = self.judge.policy;
-        let device = &self.view.node.devices[ordinal];
-        let fill = score::device_fill(device, input, added, policy.fullness);
+        let fill = score::device_fill(input, added, policy.fullness);
         match policy.devices {
             Order::Pack => fill,
             Order::Spread => FULL - fill,

@@ -35,7 +35,7 @@ pub use peak::peak_bytes;
 
 use peak::{Load, Peak};
 use selector::fit_selector;
-use target::{ResolvedAmount, Target, resolve_amount};
+use target::{ResolvedAmount, Target};
 
 /// The devices that a request gets on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,6 +185,59 @@ pub struct Allotment {
     pub peak: Bytes,
 }
 
+/// One need that is judged on one device of a node after the other. What does not depend on the
+/// device is computed once.
+pub(crate) struct NeedTrial<'t> {
+    trial: &'t Trial<'t>,
+    container: usize,
+    role: Role,
+    need: &'t Need,
+    /// On a device that is ready, only the checks of amounts can fail: the request has no bookings
+    /// on this node and no selector, and the node names its unhealthy cards.
+    only_amounts: bool,
+}
+
+impl NeedTrial<'_> {
+    /// Checks a device that exists and is of the need's kind.
+    ///
+    /// The short path skips the checks that cannot fail. It serves nearly all devices of a large
+    /// fleet and is what a decision spends its time in.
+    #[inline]
+    pub(crate) fn fit(&self, ordinal: usize) -> Result<Allotment, Reason> {
+        let NeedTrial { trial, role, need, .. } = *self;
+        let input = &trial.inputs[ordinal];
+        let target = Target { node: trial.node, input, ordinal, own: None };
+        if self.only_amounts && input.ready {
+            return target.fit(role, need);
+        }
+        self.fit_with_all_checks(target)
+    }
+
+    /// Out of line, so that `Target::fit` is inlined where nearly all devices are judged.
+    #[cold]
+    #[inline(never)]
+    fn fit_with_all_checks(&self, target: Target) -> Result<Allotment, Reason> {
+        let NeedTrial { trial, container, role, need, .. } = *self;
+        let device = target.device();
+        let own = trial.own.get(target.ordinal).filter(|own| !own.parts.is_empty());
+        trial.fit_condition(device, target.ordinal, own)?;
+        fit_selector(device, target.ordinal, &need.selector)?;
+        trial.fit_board(need, device)?;
+        // Each slice of a partitioned card is a device to its container.
+        let is_same = |own: &&OwnUse| {
+            !target.input.partitioned && own.parts.iter().any(|(c, _)| *c == container)
+        };
+        if let Some(own) = own.filter(is_same) {
+            let floating = Reason::ChoiceNotDistinct { wanted: 2 };
+            return Err(if own.floating { floating } else { Reason::SameContainer });
+        }
+        let target = Target { own, ..target };
+        let allotment = target.fit(role, need)?;
+        target.fit_equal_shares(&allotment)?;
+        Ok(allotment)
+    }
+}
+
 /// The reason why a need cannot have the devices of a pick.
 enum Fault {
     Device(u16, Reason),
@@ -240,73 +293,32 @@ impl<'a> Trial<'a> {
                 self.fit_condition(device, ordinal, None)?;
                 Err(selector::mismatch(&need.kind, &device.kind))
             }
-            Some(_) => self.fit_same_kind(container, role, need, ordinal),
+            Some(_) => self.judge_need(container, role, need).fit(ordinal),
         }
     }
 
-    /// Checks a device that exists and is of the need's kind.
-    ///
-    /// The short path skips checks that cannot fail: the device is ready, the request has no
-    /// bookings here and no selector. It serves nearly all devices of a large fleet and is what a
-    /// decision spends its time in.
+    /// Prepares a need for the devices of its kind.
     #[inline]
-    pub(crate) fn fit_same_kind(
-        &self,
+    pub(crate) fn judge_need<'t>(
+        &'t self,
         container: usize,
         role: Role,
-        need: &Need,
-        ordinal: usize,
-    ) -> Result<Allotment, Reason> {
-        let device = &self.node.devices[ordinal];
-        let input = &self.inputs[ordinal];
-        let target = Target { device, input, ordinal, own: None };
-        if input.ready
-            && self.own.is_empty()
-            && self.spare.is_none()
-            && !need.selector.filters_devices()
-        {
-            return target.fit(role, need);
-        }
-        self.fit_with_all_checks(container, role, need, target)
-    }
-
-    /// Out of line, so that `Target::fit` is inlined where nearly all devices are judged.
-    #[cold]
-    #[inline(never)]
-    fn fit_with_all_checks(
-        &self,
-        container: usize,
-        role: Role,
-        need: &Need,
-        target: Target,
-    ) -> Result<Allotment, Reason> {
-        let own = self.own.get(target.ordinal).filter(|own| !own.parts.is_empty());
-        self.fit_condition(target.device, target.ordinal, own)?;
-        fit_selector(target.device, target.ordinal, &need.selector)?;
-        self.fit_board(need, target.device)?;
-        // Each slice of a partitioned card is a device to its container.
-        let is_same = |own: &&OwnUse| {
-            !target.input.partitioned && own.parts.iter().any(|(c, _)| *c == container)
-        };
-        if let Some(own) = own.filter(is_same) {
-            let floating = Reason::ChoiceNotDistinct { wanted: 2 };
-            return Err(if own.floating { floating } else { Reason::SameContainer });
-        }
-        let target = Target { own, ..target };
-        let allotment = target.fit(role, need)?;
-        target.fit_equal_shares(&allotment)?;
-        Ok(allotment)
+        need: &'t Need,
+    ) -> NeedTrial<'t> {
+        let only_amounts =
+            self.own.is_empty() && self.spare.is_none() && !need.selector.filters_devices();
+        NeedTrial { trial: self, container, role, need, only_amounts }
     }
 
     /// Returns the peak memory of the request on a device if the need were served there; `None` if
     /// the amount is not known.
     pub fn would_hold(&self, role: Role, need: &Need, ordinal: usize) -> Option<Bytes> {
-        let device = self.node.devices.get(ordinal)?;
         let input = self.inputs.get(ordinal)?;
-        let bytes = match (&need.amount, resolve_amount(device, input, &need.amount)) {
+        let target = Target { node: self.node, input, ordinal, own: None };
+        let bytes = match (&need.amount, target.resolve(&need.amount)) {
             (Amount::Bytes(bytes), _) => Bytes::new(bytes.get()),
             (_, Ok(ResolvedAmount::Share(bytes))) => bytes,
-            (_, Ok(ResolvedAmount::Whole)) => device.memory.usable()?,
+            (_, Ok(ResolvedAmount::Whole)) => target.device().memory.usable()?,
             (_, Ok(ResolvedAmount::Profile(_)) | Err(_)) => return None,
         };
         let peak = self.own.get(ordinal).map(|own| own.peak).unwrap_or_default();
@@ -358,7 +370,7 @@ impl<'a> Trial<'a> {
         let opened = u16::from(self.opens(ordinal) && !floating);
         self.spare = self.spare.map(|spare| spare.saturating_sub(opened));
         let own = &mut self.own[ordinal];
-        own.peak = own.peak.with(role, Load::of(&allotment));
+        own.peak = own.peak.with(role, Load::from_allotment(&allotment));
         own.whole |= allotment.whole;
         own.floating = floating;
         own.slices.extend(allotment.slice.as_deref().cloned());

@@ -8,7 +8,7 @@
 
 use std::cmp::Reverse;
 
-use crate::device::{Device, Node};
+use crate::device::Node;
 use crate::policy::Policy;
 use crate::request::{NodeNeed, Order, Spec, Weights};
 use crate::room::{FitInput, NodeView};
@@ -134,12 +134,7 @@ fn ordered(order: Order, fill: i64) -> i64 {
 /// Returns the fullness of a device with an added load: the weighted mean over memory, compute and
 /// slots. Dimensions that the device does not account for are left out, not counted as empty.
 #[inline]
-pub(crate) fn device_fill(
-    device: &Device,
-    input: &FitInput,
-    added: Added,
-    weights: Weights,
-) -> i64 {
+pub(crate) fn device_fill(input: &FitInput, added: Added, weights: Weights) -> i64 {
     // Judging calls this for every device that fits; by default only memory counts.
     if weights.cores == 0 && weights.slots == 0 {
         return if input.known { memory_fill(input, added) } else { 0 };
@@ -155,8 +150,8 @@ pub(crate) fn device_fill(
         sum += fill * i64::from(weights.cores);
         weight += i64::from(weights.cores);
     }
-    if device.slots.is_some() {
-        let fill = count_fill(input.slots, input.slots_free, added.slots);
+    if let Some(slots) = input.slots {
+        let fill = count_fill(slots, slots.saturating_sub(input.slots_used), added.slots);
         sum += fill * i64::from(weights.slots);
         weight += i64::from(weights.slots);
     }
@@ -193,7 +188,7 @@ fn share(part: u64, whole: u64) -> i64 {
 fn devices_fill(view: &NodeView, policy: &Policy, chosen: &[(u16, Added)]) -> i64 {
     let fill = |(ordinal, added): &(u16, Added)| {
         let at = usize::from(*ordinal);
-        device_fill(&view.node.devices[at], &view.room.fit_inputs()[at], *added, policy.fullness)
+        device_fill(&view.room.fit_inputs()[at], *added, policy.fullness)
     };
     chosen.iter().map(fill).sum::<i64>() / i64::try_from(chosen.len()).unwrap_or(1).max(1)
 }

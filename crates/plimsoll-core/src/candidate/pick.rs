@@ -224,16 +224,16 @@ fn take_preferred<'f>(
     wanted: usize,
     spare: Option<u16>,
 ) -> Option<Vec<u16>> {
-    let mut left = spare.map_or(usize::MAX, usize::from);
+    let mut left = spare;
     let mut pick = Vec::with_capacity(wanted);
     for fit in fitting {
         if pick.len() == wanted {
             break;
         }
-        if fit.opens && left == 0 {
+        if fit.opens && left == Some(0) {
             continue;
         }
-        left -= usize::from(fit.opens);
+        left = left.map(|left| left - u16::from(fit.opens));
         pick.push(fit.ordinal);
     }
     pick.sort_unstable();

@@ -34,7 +34,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn of(allotment: &Allotment) -> Load {
+    pub(super) fn from_allotment(allotment: &Allotment) -> Load {
         Load {
             bytes: allotment.bytes.unwrap_or(Bytes::ZERO),
             cores: allotment.cores,

@@ -20,7 +20,7 @@ impl Target<'_> {
     pub(super) fn fit_slice(
         &self,
         need: &Need,
-        amount: &ResolvedAmount,
+        amount: ResolvedAmount,
     ) -> Result<Allotment, Reason> {
         if self.own.is_some_and(|own| own.whole) {
             return Err(Reason::NoSlice { wanted: amount.name() });
@@ -29,7 +29,7 @@ impl Target<'_> {
         if let ResolvedAmount::Share(bytes) = amount
             && profiles.is_empty()
         {
-            self.fit_memory(MemoryNeed { peak: *bytes, alone: *bytes, slots: 0 })?;
+            self.fit_memory(MemoryNeed { peak: bytes, alone: bytes, slots: 0 })?;
         }
         let occupied = self.input.occupied | self.own.map_or(0, OwnUse::slice_mask);
         let free =
@@ -41,9 +41,7 @@ impl Target<'_> {
         self.fit_memory(MemoryNeed { peak, alone: profile.memory, slots: 0 })?;
         let cores = profile.cores.0;
         self.fit_cores(self.own_sum(|own| own.cores).saturating_add(cores))?;
-        if self.own_sum(|own| own.slots).saturating_add(need.slots) > self.input.slots_free {
-            return Err(Reason::SlotsExhausted { slots: self.device.slots.unwrap_or(u32::MAX) });
-        }
+        self.fit_slots(self.own_sum(|own| own.slots).saturating_add(need.slots))?;
         let slice = Some(Box::new(Slice { profile: profile.name.clone(), span }));
         let bytes = Some(profile.memory);
         Ok(Allotment { bytes, whole: false, cores, slots: need.slots, slice, peak })
@@ -54,8 +52,8 @@ impl Target<'_> {
     }
 
     /// Returns the profiles that are large enough, the smallest first.
-    fn profiles(&self, amount: &ResolvedAmount) -> Vec<&Profile> {
-        let all = self.device.geometry.iter().flat_map(|geometry| &geometry.profiles);
+    fn profiles(&self, amount: ResolvedAmount) -> Vec<&Profile> {
+        let all = self.device().geometry.iter().flat_map(|geometry| &geometry.profiles);
         let mut profiles: Vec<&Profile> = all.filter(|profile| serves(profile, amount)).collect();
         profiles.sort_by_key(|profile| {
             (profile.memory, profile.placements.first().map_or(0, |span| span.size))
@@ -64,9 +62,9 @@ impl Target<'_> {
     }
 }
 
-fn serves(profile: &Profile, amount: &ResolvedAmount) -> bool {
+fn serves(profile: &Profile, amount: ResolvedAmount) -> bool {
     match amount {
-        ResolvedAmount::Share(bytes) => profile.memory >= *bytes,
+        ResolvedAmount::Share(bytes) => profile.memory >= bytes,
         ResolvedAmount::Profile(name) => profile.name == *name,
         ResolvedAmount::Whole => false,
     }

@@ -2,7 +2,7 @@
 
 use super::peak::Load;
 use super::{Allotment, OwnUse};
-use crate::device::{Capacity, Device, Sharing, Strategy};
+use crate::device::{Capacity, Device, Node, Sharing, Strategy};
 use crate::reason::Reason;
 use crate::request::{Amount, Compute, Need, PlainRule, Role};
 use crate::room::FitInput;
@@ -10,18 +10,19 @@ use crate::units::{Bytes, Name, Portion};
 
 /// A need's amount on one specific device. A fraction, for example, is of that device's usable
 /// memory.
-pub(super) enum ResolvedAmount {
+#[derive(Clone, Copy)]
+pub(super) enum ResolvedAmount<'n> {
     Share(Bytes),
     Whole,
-    Profile(Name),
+    Profile(&'n Name),
 }
 
-impl ResolvedAmount {
+impl ResolvedAmount<'_> {
     pub(super) fn name(&self) -> Name {
         match self {
             ResolvedAmount::Share(bytes) => bytes.to_string().into(),
             ResolvedAmount::Whole => "the whole device".into(),
-            ResolvedAmount::Profile(name) => name.clone(),
+            ResolvedAmount::Profile(name) => (*name).clone(),
         }
     }
 }
@@ -40,13 +41,18 @@ pub(super) struct MemoryNeed {
 /// A device with the request's own bookings on it.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
-    pub device: &'a Device,
+    pub node: &'a Node,
     pub input: &'a FitInput,
     pub ordinal: usize,
     pub own: Option<&'a OwnUse>,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    /// Returns the facts. Few checks read them; those of nearly all devices need only `input`.
+    pub(super) fn device(&self) -> &'a Device {
+        &self.node.devices[self.ordinal]
+    }
+
     /// Checks the amounts, from the most lasting reason to the most transient.
     ///
     /// Slots come first because HAMi reports them first, and compute after memory for the same
@@ -55,15 +61,12 @@ impl Target<'_> {
     #[inline]
     pub(super) fn fit(&self, role: Role, need: &Need) -> Result<Allotment, Reason> {
         let input = self.input;
-        if self.with_own(role, Load { slots: need.slots, ..Load::default() }).slots
-            > input.slots_free
-        {
-            return Err(Reason::SlotsExhausted { slots: input.slots });
-        }
+        let slots = self.with_own(role, Load { slots: need.slots, ..Load::default() }).slots;
+        self.fit_slots(slots)?;
         if need.selector.alone && input.tenanted {
             return Err(Reason::NotAlone);
         }
-        let amount = resolve_amount(self.device, input, &need.amount)?;
+        let amount = self.resolve(&need.amount)?;
         if input.undeclared {
             return Err(Reason::HeldUndeclared);
         }
@@ -71,7 +74,7 @@ impl Target<'_> {
             ResolvedAmount::Share(bytes) if !input.partitioned => (Some(bytes), false),
             ResolvedAmount::Whole => (input.known.then_some(input.usable), true),
             ResolvedAmount::Share(_) | ResolvedAmount::Profile(_) => {
-                return self.fit_slice(need, &amount);
+                return self.fit_slice(need, amount);
             }
         };
         let cores = if whole { Compute::All } else { need.compute }.to_units(input.cores);
@@ -99,7 +102,7 @@ impl Target<'_> {
     #[cold]
     #[inline(never)]
     fn exclusive(&self) -> Reason {
-        match (&self.device.memory.total, self.device.sharing) {
+        match (&self.device().memory.total, self.device().sharing) {
             (Capacity::Unknown { missing }, Sharing::Tokens { .. }) => {
                 Reason::ExclusiveOfUnknownSize { missing: missing.clone() }
             }
@@ -148,8 +151,9 @@ impl Target<'_> {
             Reason::TooSmall { need, usable, free }
         } else if need > usable {
             Reason::TooSmallTogether { need, alone, usable, free }
-        } else if !displaced.is_zero() {
-            let tokens = self.device.slots.unwrap_or(u32::MAX);
+        } else if let Some(tokens) = self.device().slots
+            && !displaced.is_zero()
+        {
             let together = load.less(displaced).plus(need);
             Reason::TenantsMayMeet { need, tokens, together, usable }
         } else if need > free {
@@ -160,70 +164,78 @@ impl Target<'_> {
     }
 
     #[inline]
+    pub(super) fn fit_slots(&self, need: u32) -> Result<(), Reason> {
+        match self.input.slots {
+            Some(slots) if need > slots.saturating_sub(self.input.slots_used) => {
+                Err(Reason::SlotsExhausted { slots })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
     pub(super) fn fit_cores(&self, need: u32) -> Result<(), Reason> {
         let FitInput { cores: total, cores_free: free, .. } = *self.input;
         if need > free { Err(Reason::ShortOfCores { need, free, total }) } else { Ok(()) }
     }
-}
 
-/// Resolves a need's amount on a device; bytes on a device of known capacity are the common case.
-#[inline]
-pub(super) fn resolve_amount(
-    device: &Device,
-    input: &FitInput,
-    amount: &Amount,
-) -> Result<ResolvedAmount, Reason> {
-    match amount {
-        Amount::Bytes(bytes) if input.known => Ok(ResolvedAmount::Share(Bytes::new(bytes.get()))),
-        amount => resolve_other_amount(device, input, amount),
-    }
-}
-
-fn resolve_other_amount(
-    device: &Device,
-    input: &FitInput,
-    amount: &Amount,
-) -> Result<ResolvedAmount, Reason> {
-    match amount {
-        Amount::Bytes(bytes) => {
-            known_usable(device, input)?;
-            Ok(ResolvedAmount::Share(Bytes::new(bytes.get())))
+    /// Resolves a need's amount on this device; bytes on a device of known capacity are the common
+    /// case.
+    #[inline]
+    pub(super) fn resolve<'n>(&self, amount: &'n Amount) -> Result<ResolvedAmount<'n>, Reason> {
+        match amount {
+            Amount::Bytes(bytes) if self.input.known => {
+                Ok(ResolvedAmount::Share(Bytes::new(bytes.get())))
+            }
+            amount => self.resolve_other(amount),
         }
-        Amount::Portion(portion) => share_of(Some(*portion), device, input),
-        Amount::Whole => Ok(ResolvedAmount::Whole),
-        Amount::Profile(name) => Ok(ResolvedAmount::Profile(name.clone())),
-        Amount::Unknown(missing) => Err(Reason::NeedUnknown { missing: missing.clone() }),
-        Amount::Plain(rule) => match device.sharing {
+    }
+
+    #[inline(never)]
+    fn resolve_other<'n>(&self, amount: &'n Amount) -> Result<ResolvedAmount<'n>, Reason> {
+        match amount {
+            Amount::Bytes(bytes) => {
+                self.known_usable()?;
+                Ok(ResolvedAmount::Share(Bytes::new(bytes.get())))
+            }
+            Amount::Portion(portion) => self.share_of(Some(*portion)),
+            Amount::Whole => Ok(ResolvedAmount::Whole),
+            Amount::Profile(name) => Ok(ResolvedAmount::Profile(name)),
+            Amount::Unknown(missing) => Err(Reason::NeedUnknown { missing: missing.clone() }),
+            Amount::Plain(rule) => self.resolve_plain(*rule),
+        }
+    }
+
+    /// Resolves one access token without an amount of memory.
+    fn resolve_plain<'n>(&self, rule: PlainRule) -> Result<ResolvedAmount<'n>, Reason> {
+        match self.device().sharing {
             Sharing::Exclusive | Sharing::Shares | Sharing::EqualShares => {
                 Ok(ResolvedAmount::Whole)
             }
-            Sharing::Tokens { .. } if *rule == PlainRule::Refuse => Err(Reason::UndeclaredMemory),
+            Sharing::Tokens { .. } if rule == PlainRule::Refuse => Err(Reason::UndeclaredMemory),
             // MPS itself limits each client to an equal part, so that a whole card would be too
             // much.
             Sharing::Tokens { replicas, strategy: Strategy::Mps } => {
-                share_of(Portion::new(1, u64::from(replicas)), device, input)
+                self.share_of(Portion::new(1, u64::from(replicas)))
             }
-            Sharing::Tokens { .. } if *rule == PlainRule::Whole => Ok(ResolvedAmount::Whole),
-            Sharing::Tokens { replicas, .. } => {
-                share_of(Portion::new(1, u64::from(replicas)), device, input)
+            Sharing::Tokens { .. } if rule == PlainRule::Whole => Ok(ResolvedAmount::Whole),
+            Sharing::Tokens { replicas, .. } => self.share_of(Portion::new(1, u64::from(replicas))),
+        }
+    }
+
+    fn known_usable(&self) -> Result<Bytes, Reason> {
+        match &self.device().memory.total {
+            Capacity::Unknown { missing } => {
+                Err(Reason::CapacityUnknown { missing: missing.clone() })
             }
-        },
+            Capacity::Known { .. } => Ok(self.input.usable),
+        }
     }
-}
 
-fn known_usable(device: &Device, input: &FitInput) -> Result<Bytes, Reason> {
-    match &device.memory.total {
-        Capacity::Unknown { missing } => Err(Reason::CapacityUnknown { missing: missing.clone() }),
-        Capacity::Known { .. } => Ok(input.usable),
+    fn share_of<'n>(&self, portion: Option<Portion>) -> Result<ResolvedAmount<'n>, Reason> {
+        let usable = self.known_usable()?;
+        let bytes =
+            portion.and_then(|portion| portion.share_of(usable)).ok_or(Reason::ShareTooSmall)?;
+        Ok(ResolvedAmount::Share(bytes))
     }
-}
-
-fn share_of(
-    portion: Option<Portion>,
-    device: &Device,
-    input: &FitInput,
-) -> Result<ResolvedAmount, Reason> {
-    let usable = known_usable(device, input)?;
-    let bytes = portion.and_then(|portion| portion.share_of(usable)).ok_or(Reason::ShareTooSmall)?;
-    Ok(ResolvedAmount::Share(bytes))
 }

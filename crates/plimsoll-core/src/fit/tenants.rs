@@ -26,12 +26,11 @@ impl Target<'_> {
     /// All shares are equal, so that their number and their sum give the size of each. Where
     /// observed tenants have several sizes, or hold memory without a share, no size matches.
     pub(super) fn fit_equal_shares(&self, allotment: &Allotment) -> Result<(), Reason> {
-        if self.device.sharing != Sharing::EqualShares {
+        if self.device().sharing != Sharing::EqualShares {
             return Ok(());
         }
         let need = allotment.bytes.unwrap_or(Bytes::ZERO);
-        let (load, shares) =
-            (self.input.load, self.input.slots.saturating_sub(self.input.slots_free));
+        let (load, shares) = (self.input.load, self.input.slots_used);
         let is_equal = need.get().checked_mul(u64::from(shares)) == Some(load.get());
         let own = self.own.into_iter().flat_map(|own| &own.parts);
         let mut others = own.filter_map(|(_, part)| part.bytes).filter(|bytes| *bytes != need);

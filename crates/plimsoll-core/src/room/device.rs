@@ -288,7 +288,7 @@ impl DeviceRoom {
     fn refresh_floating(&mut self) {
         let full = self.slots_in_all.is_some_and(|slots| self.slots >= slots);
         self.floating = if full || self.tenants.iter().any(|tenant| tenant.floating) {
-            Meeting::of(self.slots_in_all, self.usable, &self.tenants)
+            Meeting::sum(self.slots_in_all, self.usable, &self.tenants)
         } else {
             Meeting::default()
         };

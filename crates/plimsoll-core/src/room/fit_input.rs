@@ -4,7 +4,7 @@ use super::{DeviceRoom, kind_index};
 use crate::device::{Health, Node, Sharing, Telemetry};
 use crate::units::{Bytes, Millis, Name};
 
-/// Everything that `fit` and the score read of a device's usage, in one row of 80 bytes.
+/// Everything that `fit` and the score read of a device's usage, in one row of 88 bytes.
 ///
 /// A decision judges every device of the fleet. Reading [`DeviceRoom`] for that would follow a
 /// pointer and touch a list of tenants per device; reading rows that lie side by side in
@@ -32,10 +32,10 @@ pub(crate) struct FitInput {
     /// Total compute; zero if it is not accounted.
     pub cores: u32,
     pub cores_free: u32,
-    /// All slots, of the group where the device plugin picks the card; `u32::MAX` if not limited.
-    pub slots: u32,
-    /// Near `u32::MAX` if slots are not limited, which no need reaches.
-    pub slots_free: u32,
+    /// All slots, of the group where the device plugin picks the card; `None` if not limited.
+    pub slots: Option<u32>,
+    /// Slots in use, of the group where the device plugin picks the card.
+    pub slots_used: u32,
     /// Index into the node's sorted list of kinds.
     pub kind: u16,
     /// Healthy, not cordoned, not closed, not stale, not divided into equal shares, and no die of a
@@ -56,7 +56,6 @@ impl FitInput {
     pub(super) fn read(node: &Node, kinds: &[Name], ordinal: usize, room: &DeviceRoom) -> Self {
         let device = &node.devices[ordinal];
         let cores = device.cores.map_or(0, |cores| cores.0);
-        let slots = device.slots.unwrap_or(u32::MAX);
         let stale_since = match room.telemetry {
             Telemetry::Stale { since } => Some(since),
             Telemetry::None | Telemetry::Fresh { .. } => None,
@@ -74,8 +73,8 @@ impl FitInput {
             stale_since,
             cores,
             cores_free: cores.saturating_sub(room.cores),
-            slots,
-            slots_free: slots.saturating_sub(room.slots),
+            slots: device.slots,
+            slots_used: room.slots,
             kind: kind_index(kinds, &device.kind).expect("the list has the kind of every device"),
             ready: works && !room.closed && stale_since.is_none(),
             closed: room.closed,

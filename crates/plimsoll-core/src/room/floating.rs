@@ -53,13 +53,12 @@ pub(super) struct Meeting {
 
 impl Meeting {
     /// Sums the floating charges that can meet on a card with this number of slots.
-    pub(super) fn of(slots: Option<u32>, usable: Option<Bytes>, tenants: &[Tenant]) -> Self {
+    pub(super) fn sum(slots: Option<u32>, usable: Option<Bytes>, tenants: &[Tenant]) -> Self {
         let staying = || tenants.iter().filter(|tenant| !tenant.stage.is_releasing());
         let pinned =
             staying().filter(|tenant| !tenant.floating).map(|tenant| u64::from(tenant.slots));
         let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(pinned.sum()));
-        let tokens =
-            tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
+        let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
         let mut tokened: Vec<Bytes> = Vec::new();
         let mut bytes = Bytes::ZERO;
         for tenant in staying().filter(|tenant| tenant.floating) {
@@ -71,12 +70,13 @@ impl Meeting {
             }
         }
         tokened.sort_unstable_by(|one, other| other.cmp(one));
-        let displaced = match tokens.checked_sub(1) {
+        let displaced = match tokens {
+            None => Bytes::ZERO,
             // No token is left, so that no new charge can be on this card.
-            None => usable.unwrap_or(Bytes::ZERO),
-            Some(last) => tokened.get(last).copied().unwrap_or(Bytes::ZERO),
+            Some(0) => usable.unwrap_or(Bytes::ZERO),
+            Some(tokens) => tokened.get(tokens - 1).copied().unwrap_or(Bytes::ZERO),
         };
-        let largest = tokened.iter().take(tokens);
+        let largest = tokened.iter().take(tokens.unwrap_or(tokened.len()));
         Meeting { bytes: largest.fold(bytes, |sum, next| sum.plus(*next)), displaced }
     }
 }
@@ -150,8 +150,8 @@ impl NodeRoom {
             let cards = self.fit_inputs.iter().enumerate().filter(|(_, i)| i.kind == group.kind);
             let tokens = group.tokens(node, cards.map(|(at, _)| (at, &*devices[at])));
             for input in self.fit_inputs.iter_mut().filter(|input| input.kind == group.kind) {
-                input.slots = tokens.map_or(u32::MAX, |tokens| tokens.all);
-                input.slots_free = tokens.map_or(u32::MAX, |tokens| tokens.free);
+                input.slots = tokens.map(|tokens| tokens.all);
+                input.slots_used = tokens.map_or(0, |tokens| tokens.all - tokens.free);
             }
         }
     }
