@@ -164,17 +164,17 @@ impl Ledger {
             return;
         };
         self.apply_promise(&holding.request, None);
-        // A leaving node is vacated only after the new charge is in, not between a holder's old
-        // charge and its new one on the same node.
-        let left = self.take_out(&holding.request);
         let id = HoldingId(self.next_holding);
         self.next_holding += 1;
+        // A leaving node is vacated only after the new charge is in, not between a holder's old
+        // charge and its new one on the same node.
+        let replaced = self.by_request.insert(holding.request.clone(), id);
+        let left = replaced.map(|replaced| self.take_out(replaced));
         let mut holding = holding.bounded();
         refresh_whole(&mut holding, &self.view_at(node).node);
         self.change_view(node, |view| view.add(id, &holding));
         self.entry_mut(node).holdings.insert(id);
         self.index(id, &holding);
-        self.by_request.insert(holding.request.clone(), id);
         self.holdings.insert(id, Arc::new(holding));
         if let Some(left) = left {
             self.vacate_if_empty(left);
@@ -182,21 +182,21 @@ impl Ledger {
     }
 
     fn apply_drop(&mut self, request: &RequestId) {
-        if let Some(left) = self.take_out(request) {
+        if let Some(id) = self.by_request.remove(request) {
+            let left = self.take_out(id);
             self.vacate_if_empty(left);
         }
     }
 
-    /// Removes a request's holding and returns its node, which may now have none left. The caller
-    /// must call `vacate_if_empty` for it.
-    fn take_out(&mut self, request: &RequestId) -> Option<NodeId> {
-        let id = self.by_request.remove(request)?;
+    /// Removes a holding that `by_request` no longer lists, and returns its node, which may now
+    /// have none left. The caller must call `vacate_if_empty` for it.
+    fn take_out(&mut self, id: HoldingId) -> NodeId {
         let holding = self.holdings.remove(&id).expect("listed holdings exist");
         self.unindex(id, &holding);
         let node = self.by_name[&holding.node];
         self.change_view(node, |view| view.remove(id, &holding));
         self.entry_mut(node).holdings.remove(&id);
-        Some(node)
+        node
     }
 
     fn apply_drop_charges(&mut self, request: &RequestId, ordinal: u16) {
