@@ -141,8 +141,8 @@ pub struct Draft<'a> {
     /// The amounts that the draft adds to and takes from each account. Empty if no account has a
     /// share.
     moved: BTreeMap<Name, (Account, Account)>,
-    /// The id of the next drafted holding. Counts down from the top, while the ledger counts up
-    /// from 0, so that a drafted holding never has the id of a real one.
+    /// The id of the next drafted holding. Counts on from the ledger, which the draft borrows, so
+    /// that a drafted holding never has the id of a real one.
     next_holding: u64,
 }
 
@@ -185,7 +185,7 @@ impl<'a> Draft<'a> {
             removed: BTreeSet::new(),
             unpromised: BTreeSet::new(),
             moved: BTreeMap::new(),
-            next_holding: u64::MAX,
+            next_holding: ledger.next_holding(),
         }
     }
 
@@ -252,7 +252,7 @@ impl<'a> Draft<'a> {
         let charges = self.admit(self.node(node).ok_or_else(missing)?, request, place)?;
         let holding = Holding::placed(request, &place.node, Stage::Sent, charges.clone());
         let id = HoldingId(self.next_holding);
-        self.next_holding -= 1;
+        self.next_holding += 1;
         self.view_mut(node).ok_or_else(missing)?.add(id, &holding);
         if let Some((added, _)) = self.moved_mut(&holding) {
             *added = added.plus(Account::of_holding(&holding));

@@ -112,6 +112,11 @@ impl Ledger {
         entry.into_iter().flat_map(|entry| &entry.holdings).copied()
     }
 
+    /// Returns the id that the next holding gets.
+    pub(crate) fn next_holding(&self) -> u64 {
+        self.next_holding
+    }
+
     /// Returns a holding by id.
     pub fn holding(&self, id: HoldingId) -> Option<&Holding> {
         self.holdings.get(&id).map(|holding| &**holding)
