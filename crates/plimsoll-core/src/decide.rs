@@ -78,33 +78,71 @@ impl Decision {
 /// Decides a request. Changes nothing; the commit asks the same `fit` again.
 pub fn decide(view: &impl View, policy: &Policy, request: &Request) -> Decision {
     let policy = policy.with_hints(&request.spec.hints);
-    let mut shapes = Vec::new();
-    let reason = malformed(&request.spec)
-        .or_else(|| view.nodes().next().is_none().then_some(RequestReason::NoNodes));
-    let mut outcome = Outcome::Rejected(reason);
     let allowance = view.allowance(&request.id);
-    for shape in (0_u16..).zip(request.spec.shapes()).map(|(shape, _)| shape) {
+    let shapes = (0_u16..).zip(request.spec.shapes());
+    let tried = try_shapes(shapes.map(|(shape, _)| {
         let judge = Judge::new(&policy, &request.spec, shape);
-        let (findings, best) = judge_all(view.nodes(), &judge, &request.spec, &allowance);
-        shapes.push(findings);
+        judge_all(view.nodes(), &judge, &request.spec, &allowance)
+    }));
+    Decision::new(view, policy, request, tried)
+}
+
+/// The result of judging all nodes for one shape of a request.
+pub(crate) struct JudgedShape {
+    pub findings: Findings,
+    /// The best candidate within the account's maximum, or the account's reason if only its maximum
+    /// is in the way.
+    pub best: Result<Option<Candidate>, RequestReason>,
+}
+
+/// The shapes of a request up to the first one that can be placed.
+pub(crate) struct TriedShapes {
+    findings: Vec<Findings>,
+    outcome: Outcome,
+}
+
+/// Tries shapes in order until one can be placed; the rest are not judged.
+pub(crate) fn try_shapes(shapes: impl Iterator<Item = JudgedShape>) -> TriedShapes {
+    let mut tried = TriedShapes { findings: Vec::new(), outcome: Outcome::Rejected(None) };
+    for JudgedShape { findings, best } in shapes {
+        tried.findings.push(findings);
         match best {
             Ok(None) => {}
             Ok(Some(best)) => {
-                outcome = Outcome::Placed(best);
+                tried.outcome = Outcome::Placed(best);
                 break;
             }
-            Err(reason) => outcome = Outcome::Rejected(Some(reason)),
+            Err(reason) => tried.outcome = Outcome::Rejected(Some(reason)),
         }
     }
-    Decision {
-        request: request.id.clone(),
-        spec: request.spec.clone(),
-        revision: view.revision(),
-        policy,
-        views: view.views(),
-        shapes,
-        outcome,
-        rejection: OnceLock::new(),
+    tried
+}
+
+impl Decision {
+    /// Creates the decision that these shapes amount to. `policy` has the request's hints applied.
+    pub(crate) fn new(
+        view: &impl View,
+        policy: Policy,
+        request: &Request,
+        tried: TriedShapes,
+    ) -> Decision {
+        let no_nodes = || view.nodes().next().is_none().then_some(RequestReason::NoNodes);
+        let outcome = match tried.outcome {
+            Outcome::Rejected(None) => {
+                Outcome::Rejected(malformed(&request.spec).or_else(no_nodes))
+            }
+            outcome => outcome,
+        };
+        Decision {
+            request: request.id.clone(),
+            spec: request.spec.clone(),
+            revision: view.revision(),
+            policy,
+            views: view.views(),
+            shapes: tried.findings,
+            outcome,
+            rejection: OnceLock::new(),
+        }
     }
 }
 
@@ -119,14 +157,13 @@ pub(crate) fn malformed(spec: &Spec) -> Option<RequestReason> {
     }
 }
 
-/// Judges every node and chooses the best within the account's maximum; of equals the first by
-/// name. Returns the account's reason if only its maximum is in the way.
+/// Judges every node and chooses the best; of equals the first by name.
 fn judge_all<'v>(
     nodes: impl Iterator<Item = (NodeId, &'v NodeView)>,
     judge: &Judge,
     spec: &Spec,
     allowance: &Allowance,
-) -> (Findings, Result<Option<Candidate>, RequestReason>) {
+) -> JudgedShape {
     let mut findings = Findings::default();
     let mut best: Option<Candidate> = None;
     // With the score of its candidate: the best one speaks, as in `memo`.
@@ -148,11 +185,11 @@ fn judge_all<'v>(
         }
         findings.set(id, Some(finding));
     }
-    let result = match (best, over) {
+    let best = match (best, over) {
         (None, Some((_, reason))) => Err(reason),
         (best, _) => Ok(best),
     };
-    (findings, result)
+    JudgedShape { findings, best }
 }
 
 /// Returns the reason of the request's account against a candidate, as the commit would give it.

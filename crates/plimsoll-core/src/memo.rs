@@ -22,11 +22,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::account::Allowance;
 use crate::candidate::Judge;
-use crate::decide::{Decision, Outcome, malformed, over_maximum};
+use crate::decide::{Decision, JudgedShape, over_maximum, try_shapes};
 use crate::draft::{Draft, View};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
@@ -85,13 +85,9 @@ impl Memo {
     pub fn decide_on(&mut self, draft: &Draft, policy: &Policy, request: &Request) -> Decision {
         let ledger = draft.ledger();
         let policy = policy.with_hints(&request.spec.hints);
-        let reason = malformed(&request.spec)
-            .or_else(|| (ledger.node_count() == 0).then_some(RequestReason::NoNodes));
         let allowance = draft.allowance(&request.id);
         let cached = self.shapes_for(&request.spec, &policy, ledger.node_count());
-        let mut shapes = Vec::new();
-        let mut outcome = Outcome::Rejected(reason);
-        for (shape, cached) in (0_u16..).zip(cached) {
+        let tried = try_shapes((0_u16..).zip(cached).map(|(shape, cached)| {
             let judge = Judge::new(&policy, &request.spec, shape);
             cached.refresh(ledger, &judge);
             let (findings, best) = cached.with_draft(draft, &judge);
@@ -99,26 +95,9 @@ impl Memo {
                 true => Ok(best),
                 false => cached.best_within(draft, &allowance, &request.spec, &findings),
             };
-            shapes.push(findings);
-            match best {
-                Ok(None) => {}
-                Ok(Some(best)) => {
-                    outcome = Outcome::Placed(best);
-                    break;
-                }
-                Err(reason) => outcome = Outcome::Rejected(Some(reason)),
-            }
-        }
-        Decision {
-            request: request.id.clone(),
-            spec: request.spec.clone(),
-            revision: draft.revision(),
-            policy,
-            views: draft.views(),
-            shapes,
-            outcome,
-            rejection: OnceLock::new(),
-        }
+            JudgedShape { findings, best }
+        }));
+        Decision::new(draft, policy, request, tried)
     }
 
     /// Returns the cached shapes of a spec, creates them if necessary, and marks them as used.
@@ -266,7 +245,7 @@ mod tests {
 
     fn request(gib: u64, shapes: usize) -> Request {
         let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib)));
-        let spec = Arc::new(Spec::of(vec![Shape::single("main", need); shapes]));
+        let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need); shapes]));
         Request { id: RequestId::new("a", "p"), spec, terms: Terms::default() }
     }
 
