@@ -15,17 +15,25 @@ mod fleet;
 use std::process::Command;
 
 use plimsoll_core::decide::decide;
+use plimsoll_core::device::{Device, Node, Source};
+use plimsoll_core::event::Settings;
+use plimsoll_core::fit::Placement;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::memo::Memo;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::request::Request;
+use plimsoll_core::queue::{PendingRequest, QueueRows};
+use plimsoll_core::request::{Eviction, Request};
+use plimsoll_core::scheduler::Scheduler;
+use plimsoll_core::snapshot::{self, Snapshot};
+use plimsoll_core::units::{Bytes, Millis, Timespan};
 
-const CASES: [&str; 5] = [
+const CASES: [&str; 6] = [
     "decide-and-explain-all",
     "refuse-and-explain-all",
     "decide-asked-before",
     "decide-one-node-changed",
     "charge-and-free",
+    "plan-behind-1000-pending",
 ];
 const NODES: [usize; 3] = [10, 100, 1000];
 
@@ -67,6 +75,12 @@ fn run(case: &str, nodes: usize) {
             let _ = memo.decide(&ledger, &policy, &request);
             measured(|| charge_and_free(&mut ledger, &policy, &mut memo, &request));
         }
+        "plan-behind-1000-pending" => {
+            let scheduler = with_long_queue(&ledger);
+            let request = evicting(fleet::request("new", 20));
+            let plan = measured(|| scheduler.plan_room(&request, Millis(1)));
+            assert!(plan.is_some_and(|plan| plan.placement.node == "small"));
+        }
         other => panic!("unknown case: {other}"),
     }
 }
@@ -76,6 +90,38 @@ fn charge_and_free(ledger: &mut Ledger, policy: &Policy, memo: &mut Memo, reques
     let placement = decision.placement().expect("8 GiB fit on some device");
     let _ = ledger.send(request, placement).expect("the commit admits what decide proposes");
     let _ = ledger.freed(&request.id).expect("the request was just charged");
+}
+
+/// Adds a node where the holder of 20 GiB can be retired, and 1000 pending requests, 100 of each of
+/// ten kinds, that no retirement helps.
+fn with_long_queue(ledger: &Ledger) -> Scheduler {
+    let mut ledger = ledger.clone();
+    let mut small = Node::new("small");
+    small.devices.push(Device::new("NVIDIA", Bytes::gib(24), Source::Declared));
+    let _ = ledger.put_node(small);
+    let holder = evicting(fleet::request("holder", 20));
+    let place = Placement { node: "small".into(), shape: 0, picks: vec![vec![0]] };
+    let _ = ledger.send(&holder, &place).expect("the device is idle");
+    let pending = (0..1000).map(|at| {
+        let request = evicting(fleet::request(&format!("pending-{at:04}"), 40 + at % 10));
+        (at, PendingRequest::new(Millis(0), request))
+    });
+    let queue = QueueRows {
+        pending: pending.collect(),
+        failures: Vec::new(),
+        evicted: Vec::new(),
+        arrivals: 1000,
+    };
+    let settings = Settings::default();
+    let snapshot =
+        Snapshot { version: snapshot::VERSION, settings, ledger: ledger.to_rows(), queue };
+    Scheduler::restore(snapshot).expect("the rows agree")
+}
+
+fn evicting(mut request: Request) -> Request {
+    request.terms.eviction = Eviction::Idle;
+    request.terms.idle_limit = Some(Timespan::seconds(60));
+    request
 }
 
 fn report() {

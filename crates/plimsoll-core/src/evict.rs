@@ -114,9 +114,14 @@ pub fn check_evictable(
     }
 }
 
+/// Returns true if a request never has a holder evicted or retired, whatever the holder does.
+pub(crate) fn displaces_nothing(request: &Request) -> bool {
+    request.terms.speculative || request.terms.eviction == Eviction::Never
+}
+
 /// Checks that a request may have a holder evicted at all, now or later.
 fn check_requester(holding: &Holding, request: &Request) -> Result<(), NotEvictable> {
-    if request.terms.speculative || request.terms.eviction == Eviction::Never {
+    if displaces_nothing(request) {
         return Err(NotEvictable::RequesterMayNotEvict);
     }
     if request.terms.model.is_some() && holding.terms.model == request.terms.model {
@@ -205,7 +210,7 @@ fn search(
     without_promises_to.iter().for_each(|other| base.without_promise_to(other));
     let sites: Vec<Site> = among
         .iter()
-        .filter_map(|id| Site::with_enough_holders(base.clone(), *id, &policy, request, rules))
+        .filter_map(|id| Site::with_enough_holders(&base, *id, &policy, request, rules))
         .collect();
     let mut heap: BinaryHeap<std::cmp::Reverse<Attempt>> = BinaryHeap::new();
     for (at, _) in sites.iter().enumerate() {
@@ -307,7 +312,7 @@ impl<'a> Site<'a> {
     /// Returns the site of a node; `None` if the request would not fit even without all evictable
     /// holders.
     fn with_enough_holders(
-        mut base: Draft<'a>,
+        base: &Draft<'a>,
         id: NodeId,
         policy: &Policy,
         request: &Request,
@@ -321,12 +326,15 @@ impl<'a> Site<'a> {
         };
         let mut holders: Vec<(HoldingId, &Holding)> =
             ledger.holdings_on(id).filter(could_be_victim).collect();
-        holders.sort_by(|one, other| one.1.request.cmp(&other.1.request));
+        // Most searches visit many nodes without a victim, where this is all that they do.
         if holders.is_empty()
-            && !ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing())
+            && !(ledger.has_releasing()
+                && ledger.holdings_on(id).any(|(_, holding)| holding.stage.is_releasing()))
         {
             return None;
         }
+        holders.sort_by(|one, other| one.1.request.cmp(&other.1.request));
+        let mut base = base.clone();
         base.without_releasing_on(id);
         base.without_promise_to(&request.id);
         let site = Site { id, base, holders };

@@ -23,11 +23,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, Plan, Planned, Rules, VictimOrder, search};
+use super::{Cost, Plan, Planned, Rules, VictimOrder, displaces_nothing, search};
 use crate::charge::{Holding, Stage};
 use crate::ledger::{Ledger, NodeId};
 use crate::policy::Policy;
-use crate::request::{Eviction, Request, RequestId};
+use crate::request::{Request, RequestId};
 
 /// The holders that may be retired for a request, by their priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Endless {
 /// residency. Holders that are being released leave anyway.
 pub fn check_retirable(holding: &Holding, request: &Request) -> Result<(), Endless> {
     let terms = &request.terms;
-    if terms.speculative || terms.eviction == Eviction::Never {
+    if displaces_nothing(request) {
         return Err(Endless::RequesterDisplacesNothing);
     }
     match holding.stage {
@@ -117,6 +117,9 @@ pub fn plan_retirement(
     others: &[RequestId],
     accepts: impl Fn(&Plan) -> bool,
 ) -> Option<Plan> {
+    if displaces_nothing(request) {
+        return None;
+    }
     let nodes: Vec<NodeId> = ledger.nodes().map(|(id, _)| id).collect();
     let cost_with =
         |so_far: &Cost, holding: &Holding| VictimOrder::IdleFirst.cost_with(so_far, holding);

@@ -1,7 +1,10 @@
 //! Retirement: the first pending request, or gang, that it helps gets a promise of memory that is
 //! still in use; see `evict::retire` for the rule and its bound.
 
+use std::collections::BTreeSet;
+
 use super::reclaim::Displacing;
+use super::retry::Kind;
 use super::{Scheduler, Step};
 use crate::charge::{Activity, Holding};
 use crate::draft::Draft;
@@ -77,18 +80,25 @@ impl Scheduler {
     /// others. It must get the next retirement: a later request would take it whenever an earlier
     /// promise has just ended on a part of the devices, and a request for several devices would
     /// wait for ever.
+    ///
+    /// A search visits every node. There is one for each kind of earlier request that displaces
+    /// work at all, not for each request: equal requests get equal plans.
     fn is_next_for_another(&self, request: &Request, now: Millis) -> bool {
         let promised: Vec<RequestId> = self.ledger.promises().map(|(id, _)| id.clone()).collect();
         let is_earlier = |entry: &&PendingRequest| entry.request.id != request.id;
         let earlier = self.queue.iter().take_while(is_earlier).filter(|entry| {
             entry.request.terms.priority >= request.terms.priority
                 && entry.gang.is_none()
+                && !evict::displaces_nothing(&entry.request)
                 && entry.may_try(now)
                 && self.ledger.promise_to(&entry.request.id).is_none()
                 && !self.outranks_by_guarantee(request, &entry.request.id)
         });
-        let mut candidates = earlier.map(|entry| &entry.request);
-        candidates.any(|earlier| self.retire_beside(earlier, now, &promised).is_some())
+        let mut searched: BTreeSet<Kind> = BTreeSet::new();
+        let mut first_of_kind = earlier.map(|entry| &entry.request).filter(|earlier| {
+            self.ledger.of_request(&earlier.id).is_some() || searched.insert(self.kind(earlier))
+        });
+        first_of_kind.any(|earlier| self.retire_beside(earlier, now, &promised).is_some())
     }
 
     /// Plans a retirement as if there were no promises to `others`.

@@ -30,11 +30,11 @@ use std::sync::Arc;
 
 use super::fair::Turns;
 use super::placing::News;
-use super::{Lifted, Step};
+use super::{Lifted, Scheduler, Step};
 use crate::decide::Decision;
 use crate::queue::PendingRequest;
 use crate::reason::Change;
-use crate::request::{RequestId, Spec, Terms};
+use crate::request::{Request, RequestId, Spec, Terms};
 use crate::units::Name;
 
 /// The requests that one retry is for.
@@ -53,8 +53,21 @@ impl Woken {
     }
 }
 
-/// The requests that were rejected in a round, by what they ask for.
-type Rejected = BTreeMap<(Option<Name>, Arc<Spec>, Terms), (PendingRequest, Decision)>;
+/// The part of a pending request that its answer depends on, if it has neither a promise nor a
+/// holding: its account, where accounts have shares, its spec and its terms.
+pub(super) type Kind = (Option<Name>, Arc<Spec>, Terms);
+
+/// The requests that were rejected in a round.
+type Rejected = BTreeMap<Kind, (PendingRequest, Decision)>;
+
+impl Scheduler {
+    /// Returns the kind of a pending request.
+    pub(super) fn kind(&self, request: &Request) -> Kind {
+        let has_shares = !self.ledger.shares().is_empty();
+        let terms = Terms { deadline: None, ..request.terms.clone() };
+        (has_shares.then(|| request.id.account.clone()), request.spec.clone(), terms)
+    }
+}
 
 impl Step<'_> {
     /// Retries the pending requests whose reason one of the changes may lift. Speculative requests
@@ -124,11 +137,7 @@ impl Step<'_> {
     /// that a rejection stays valid for equal requests until the ledger changes in another way.
     fn try_one(&mut self, entry: &PendingRequest, rejected: &mut Rejected) {
         let id = &entry.request.id;
-        let terms = Terms { deadline: None, ..entry.request.terms.clone() };
-        // Equal requests of different accounts differ in their shares.
-        let has_shares = !self.scheduler.ledger.shares().is_empty();
-        let account = has_shares.then(|| id.account.clone());
-        let kind = (account, entry.request.spec.clone(), terms);
+        let kind = self.scheduler.kind(&entry.request);
         let has_state = self.has_own_state(id);
         if let Some((equal, decision)) = rejected.get(&kind).filter(|_| !has_state) {
             let (reason, wakes_on) = (equal.reason.clone(), equal.wakes_on.clone());
