@@ -3,8 +3,6 @@
 
 use std::collections::BinaryHeap;
 
-use serde::{Deserialize, Serialize};
-
 use crate::candidate::Judge;
 use crate::charge::{Activity, Charge, Holding, HoldingId, Stage};
 use crate::draft::{Draft, View};
@@ -14,7 +12,7 @@ use crate::policy::Policy;
 use crate::reason::NotEvictable;
 use crate::request::{Eviction, NodeNeed, Request, RequestId};
 use crate::room::NodeView;
-use crate::units::{Bytes, Millis, Name, Timespan};
+use crate::units::{Bytes, Millis, Timespan};
 
 mod cost;
 mod retire;
@@ -432,30 +430,4 @@ fn frees_missing(now: &NodeView, need: &NodeNeed, held: &NodeNeed) -> bool {
         || need.extended.iter().any(|(resource, need)| {
             held.extended.get(resource) > 0 && need > room.free_extended(node, resource)
         })
-}
-
-/// The bytes that eviction could free on a device. Each holder counts once, with its charges on
-/// that device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evictable {
-    pub node: Name,
-    pub ordinal: u16,
-    pub bytes: Bytes,
-}
-
-/// Returns the bytes that eviction could free, for each device.
-pub fn evictable_bytes(ledger: &Ledger, is_evictable: impl Fn(&Holding) -> bool) -> Vec<Evictable> {
-    let mut rows = Vec::new();
-    for (id, view) in ledger.nodes() {
-        for (ordinal, _) in (0_u16..).zip(&view.node.devices) {
-            let here = |charge: &&Charge| charge.on.contains(&ordinal);
-            let bytes = ledger
-                .holdings_on(id)
-                .filter(|(_, holding)| is_evictable(holding))
-                .flat_map(|(_, holding)| holding.charges.iter().filter(here))
-                .fold(Bytes::ZERO, |sum, charge| sum.plus(charge.bytes().unwrap_or(Bytes::ZERO)));
-            rows.push(Evictable { node: view.node.name.clone(), ordinal, bytes });
-        }
-    }
-    rows
 }

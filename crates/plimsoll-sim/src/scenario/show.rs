@@ -221,10 +221,18 @@ pub(crate) fn evictable(world: &World) -> Vec<String> {
     let is_evictable = |holding: &Holding| {
         evict::evictable_since(holding, world.now, scheduler.settings().residency).is_ok()
     };
-    let rows = evict::evictable_bytes(scheduler.ledger(), is_evictable);
-    none_if_empty(
-        rows.iter().map(|row| format!("{}/{} {}", row.node, row.ordinal, row.bytes)).collect(),
-    )
+    let ledger = scheduler.ledger();
+    let mut lines = Vec::new();
+    for (id, view) in ledger.nodes() {
+        for (ordinal, _) in (0_u16..).zip(&view.node.devices) {
+            let holdings = ledger.holdings_on(id).map(|(_, holding)| holding);
+            let charges = holdings.filter(|held| is_evictable(held)).flat_map(|held| &held.charges);
+            let here = charges.filter(|charge| charge.on.contains(&ordinal));
+            let bytes = here.filter_map(Charge::bytes).fold(Bytes::ZERO, Bytes::plus);
+            lines.push(format!("{}/{ordinal} {bytes}", view.node.name));
+        }
+    }
+    none_if_empty(lines)
 }
 
 /// Lists the promises with the holders that they wait for.
