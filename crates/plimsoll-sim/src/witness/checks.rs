@@ -100,7 +100,7 @@ fn sums(books: &Books, ledger: &Ledger, node: &Name) -> Vec<Sums> {
         }
     }
     for (at, sums) in sums.iter_mut().enumerate() {
-        sums.floating = floating(books, node, at, &[]);
+        sums.floating = floating(books, node, at, not_releasing(books, node, at));
         let load = sums.held + sums.floating + sums.releasing + sums.foreign;
         let usable = usable(&place.node.devices[at]).filter(|_| !undeclared[at]);
         sums.free = usable.map(|usable| usable.saturating_sub(load));
@@ -123,15 +123,16 @@ impl Sums {
     }
 }
 
-/// Returns the most that floating bookings and `others` can come to on one card: of those that
-/// take a token of the plugin the largest ones up to its tokens, and all of the rest.
-fn floating(books: &Books, node: &Name, ordinal: usize, others: &[Booking]) -> u128 {
-    let stays = books
-        .on_device(node, ordinal)
-        .filter(|(id, _)| !books.holdings[*id].stage.is_releasing())
-        .map(|(_, booking)| booking);
+/// Returns the most that the floating bookings among `bookings` can come to on one card: of those
+/// that take a token of the plugin the largest ones up to its tokens, and all of the rest.
+fn floating<'a>(
+    books: &Books,
+    node: &Name,
+    ordinal: usize,
+    bookings: impl Iterator<Item = &'a Booking>,
+) -> u128 {
     let (mut pinned, mut always, mut tokened) = (0, 0, Vec::new());
-    for booking in stays.chain(others) {
+    for booking in bookings {
         match (booking.floats(), booking.slots > 0 && !booking.several) {
             (false, _) => pinned += booking.slots,
             (true, false) => always += booking.bytes(),
@@ -150,6 +151,16 @@ fn floating(books: &Books, node: &Name, ordinal: usize, others: &[Booking]) -> u
         always += largest;
     }
     always
+}
+
+/// Returns the bookings on a device that are not being released.
+fn not_releasing<'a>(
+    books: &'a Books,
+    node: &'a Name,
+    ordinal: usize,
+) -> impl Iterator<Item = &'a Booking> {
+    let all = books.on_device(node, ordinal);
+    all.filter(|(id, _)| !books.holdings[*id].stage.is_releasing()).map(|(_, booking)| booking)
 }
 
 /// Returns the promised bookings on a device.
@@ -271,18 +282,18 @@ pub(crate) fn promised_once(
             .flat_map(|charge| &charge.on)
             .map(|ordinal| usize::from(*ordinal))
         {
-            let stays = books.on_device(node, ordinal).filter(|(id, booking)| {
-                let goes =
-                    books.holdings[*id].stage.is_releasing() || ledger.retired_for(id).is_some();
-                !goes && !booking.floats()
+            // A promise counts on the release of every holder that is stopping or retired,
+            // whether its card is known or not.
+            let stays = books.on_device(node, ordinal).filter(|(id, _)| {
+                !books.holdings[*id].stage.is_releasing() && ledger.retired_for(id).is_none()
             });
-            let stays =
-                stays.map(|(_, booking)| booking.bytes()).sum::<u128>() + place.foreign[ordinal];
-            let here = promises_on(ledger, node, ordinal);
-            let (floats, fixed): (Vec<Booking>, Vec<Booking>) =
-                here.into_iter().partition(Booking::floats);
-            let fixed: u128 = fixed.iter().map(Booking::bytes).sum();
-            let all = stays + fixed + floating(books, node, ordinal, &floats);
+            let promised = promises_on(ledger, node, ordinal);
+            let together: Vec<&Booking> =
+                stays.map(|(_, booking)| booking).chain(&promised).collect();
+            let fixed = together.iter().filter(|booking| !booking.floats());
+            let all = fixed.map(|booking| booking.bytes()).sum::<u128>()
+                + place.foreign[ordinal]
+                + floating(books, node, ordinal, together.iter().copied());
             if usable(&place.node.devices[ordinal]).is_some_and(|usable| all > usable) {
                 objections.push(Objection(format!(
                     "{node}/{ordinal} was promised to {id} and to others: {all} in all"
@@ -306,7 +317,9 @@ pub(crate) fn floating_lines(books: &Books, granted: &BTreeSet<&RequestId>) -> V
                 !booking.floats() || books.holdings[*id].stage.is_releasing()
             });
             let fixed: u128 = fixed.map(|(_, booking)| booking.bytes()).sum();
-            let most = fixed + place.foreign[*ordinal] + floating(books, &held.node, *ordinal, &[]);
+            let stays = not_releasing(books, &held.node, *ordinal);
+            let most =
+                fixed + place.foreign[*ordinal] + floating(books, &held.node, *ordinal, stays);
             if usable(&place.node.devices[*ordinal]).is_some_and(|usable| most > usable) {
                 objections.push(Objection(format!(
                     "{id} was granted a card of {}, and {most} can meet on {ordinal}",
