@@ -62,13 +62,13 @@ impl Installation {
     /// Returns the objects in the order in which they are applied.
     pub fn manifests(&self) -> Vec<Manifest> {
         let mut manifests = vec![self.namespace()];
-        manifests.extend(rights::of(self));
+        manifests.extend(rights::manifests(self));
         if self.part == Part::Guard {
             manifests.extend(line::before_the_workload(self));
         }
-        manifests.extend(workload::of(self));
+        manifests.extend(workload::manifests(self));
         if self.part == Part::Guard {
-            manifests.extend(line::of(self));
+            manifests.extend(line::manifests(self));
         }
         manifests
     }

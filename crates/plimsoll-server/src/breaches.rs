@@ -24,8 +24,8 @@ pub(crate) struct Changed {
 }
 
 impl Watch {
-    /// Looks again at every node where something was wrong or is reported to be.
-    pub(crate) fn look<F: Front>(&mut self, decided: &Decided<'_, F>) -> Changed {
+    /// Audits again every node that had a breach or is reported to have one.
+    pub(crate) fn update<F: Front>(&mut self, decided: &Decided<'_, F>) -> Changed {
         let reported = decided.outputs.iter().flat_map(|output| &output.outcome.breaches);
         for breach in reported {
             self.known.entry(breach.node().clone()).or_default();
@@ -43,13 +43,13 @@ impl Watch {
         changed
     }
 
-    /// Everything that is wrong now.
+    /// Lists the breaches that exist now.
     pub(crate) fn now(&self) -> impl Iterator<Item = &Breach> {
         self.known.values().flatten()
     }
 }
 
-/// Its kind, in the word that metrics and logs use.
+/// Returns the kind of a breach as metrics and logs name it.
 pub(crate) fn kind(breach: &Breach) -> &'static str {
     match breach {
         Breach::OverLine { .. } => "over_line",

@@ -36,7 +36,7 @@ pub(crate) struct BreachLog {
 
 impl<F: Front> Observer<F> for BreachLog {
     fn decided(&mut self, decided: &Decided<'_, F>) {
-        self.changed = self.watch.look(decided);
+        self.changed = self.watch.update(decided);
         let ledger = decided.scheduler.ledger();
         self.details = self.changed.found.iter().map(|breach| sentence(ledger, breach)).collect();
     }

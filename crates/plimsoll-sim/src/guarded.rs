@@ -113,7 +113,7 @@ pub struct GuardedCounts {
 
 impl GuardedCounts {
     /// Iterates over the counts with their names.
-    pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let GuardedCounts {
             events,
             reviews,

@@ -17,7 +17,7 @@ fn no_card_is_over_its_line_and_nothing_is_released_early_in_any_interleaving() 
         all.merge(&report.counts);
     }
     let never: Vec<&str> =
-        all.rows().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect();
+        all.named().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect();
     assert_eq!(never, Vec::<&str>::new(), "what never happens proves nothing");
 }
 

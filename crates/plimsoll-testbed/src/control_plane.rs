@@ -168,7 +168,7 @@ impl ControlPlane {
     /// [`StartError`] with the end of its log.
     pub fn start_component(&mut self, component: Component) -> Result<(), StartError> {
         let mut command = vec![self.programs.path(component.program()).display().to_string()];
-        command.extend(flags::of(self, component));
+        command.extend(flags::command_line(self, component));
         let log = self.file(&format!("{}.log", component.program()));
         *self.slot(component) = Some(Process::start(&command, &log)?);
         self.wait_until_ready(component)

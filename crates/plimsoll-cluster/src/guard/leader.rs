@@ -84,7 +84,7 @@ impl Leader {
                 Some(done) = self.errands.join_next() => done.ok().flatten(),
                 _ = interval.tick() => {
                     let over = self.until.is_some_and(|until| until <= Instant::now());
-                    if over { self.follow(None).await } else { self.look().await }
+                    if over { self.follow(None).await } else { self.current_turn().await }
                 }
             };
             match turn {
@@ -95,7 +95,7 @@ impl Leader {
         }
     }
 
-    async fn look(&self) -> Option<Turn> {
+    async fn current_turn(&self) -> Option<Turn> {
         call(&self.engine, |_, _| ()).await
     }
 

@@ -30,7 +30,7 @@ pub(super) fn before_the_workload(_: &Installation) -> Vec<Manifest> {
     }]
 }
 
-pub(super) fn of(installation: &Installation) -> Vec<Manifest> {
+pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
     vec![
         Manifest { why: "One of the two replicas stays.", object: budget(installation) },
         Manifest {

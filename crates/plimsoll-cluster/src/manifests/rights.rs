@@ -10,7 +10,7 @@ use crate::served::{NODE_LEASES, watched};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn of(installation: &Installation) -> Vec<Manifest> {
+pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
     let mut manifests = vec![account(installation)];
     let why = "Rights in the whole cluster: it reads what placement depends on, and asks who its callers are.";
     manifests.extend(cluster_role(installation, NAME, why, &reading()));

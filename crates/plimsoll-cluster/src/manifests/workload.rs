@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{API_PORT, GUARD, Installation, LEADER, Manifest, NAME, Part, WEBHOOK_PORT, labels};
 
-pub(super) fn of(installation: &Installation) -> Vec<Manifest> {
+pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
     let mut manifests = vec![
         Manifest {
             why: "The program. It keeps no state: the API server is the only source of truth.",

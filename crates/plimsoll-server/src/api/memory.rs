@@ -8,7 +8,7 @@ use plimsoll_slots::size::Size;
 use plimsoll_api::rows::{DecisionRow, EstimatedRow, MeasuredRow, MemoryRow, MemorySource, time};
 
 /// Returns the memory of a model, for every number of GPUs that it may use.
-pub(crate) fn rows(desk: DeskView<'_>, model: &Model) -> Vec<MemoryRow> {
+pub(crate) fn memory_rows(desk: DeskView<'_>, model: &Model) -> Vec<MemoryRow> {
     desk.needs(model).into_iter().map(row).collect()
 }
 

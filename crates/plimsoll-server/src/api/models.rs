@@ -168,7 +168,7 @@ fn row(desk: DeskView<'_>, model: &Model) -> ModelRow {
         slots: desk.slots_of(model.name()).count(),
         active_requests: desk.slots_of(model.name()).map(|slot| desk.active_requests(slot)).sum(),
         load_ms: desk.load_time(model.name()).map(|span| span.0),
-        memory: memory::rows(desk, model),
+        memory: memory::memory_rows(desk, model),
     }
 }
 

@@ -68,7 +68,7 @@ impl Watcher {
 
 impl<F: Front> Observer<F> for Watcher {
     fn decided(&mut self, decided: &Decided<'_, F>) {
-        self.changed = self.watch.look(decided);
+        self.changed = self.watch.update(decided);
     }
 
     fn durable(&mut self, durable: &Durable<'_, F>) {

@@ -107,17 +107,17 @@ proptest! {
                 // A restored scheduler has found nothing before. A bare `decide` would differ
                 // where the account's guarantee comes before a promise to another request.
                 let mut restored = Scheduler::restore(scheduler.snapshot()).expect("a snapshot can be read");
-                let (anew, remembered) = (restored.what_if(&request), scheduler.what_if(&request));
+                let (fresh, remembered) = (restored.what_if(&request), scheduler.what_if(&request));
                 if scheduler.ledger().promises().next().is_none() {
                     let bare = decide(scheduler.ledger(), &scheduler.settings().policy.clone(), &request);
                     prop_assert_eq!(digest(&bare), digest(&remembered));
                 }
-                prop_assert_eq!(&anew.outcome, &remembered.outcome);
-                prop_assert_eq!(digest(&anew), digest(&remembered));
+                prop_assert_eq!(&fresh.outcome, &remembered.outcome);
+                prop_assert_eq!(digest(&fresh), digest(&remembered));
                 let (policy, draft) = (&scheduler.settings().policy, drafted(scheduler.ledger()));
-                let (anew, remembered) = (decide(&draft, policy, &request), memo.decide_on(&draft, policy, &request));
-                prop_assert_eq!(&anew.outcome, &remembered.outcome);
-                prop_assert_eq!(digest(&anew), digest(&remembered));
+                let (fresh, remembered) = (decide(&draft, policy, &request), memo.decide_on(&draft, policy, &request));
+                prop_assert_eq!(&fresh.outcome, &remembered.outcome);
+                prop_assert_eq!(digest(&fresh), digest(&remembered));
             }
         }
     }

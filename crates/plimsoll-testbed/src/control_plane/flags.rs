@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Component, ControlPlane, Durability};
 
 /// Returns the flags of a component.
-pub(super) fn of(plane: &ControlPlane, component: Component) -> Vec<String> {
+pub(super) fn command_line(plane: &ControlPlane, component: Component) -> Vec<String> {
     match component {
         Component::Etcd => etcd(plane),
         Component::ApiServer => api_server(plane),

@@ -80,7 +80,7 @@ fn chaos_output(first_seed: u64, days: &Days) -> ChaosOutput {
         first_seed,
         crashes: days.counts.crashes,
         faults: answers_lost + pauses + watches_lost + forced_deletions + reboots,
-        counts: days.counts.rows().map(|(name, count)| (name.to_owned(), count)).collect(),
+        counts: days.counts.named().map(|(name, count)| (name.to_owned(), count)).collect(),
         fingerprint: digest(days.fingerprint),
         findings: days.findings.clone(),
     }

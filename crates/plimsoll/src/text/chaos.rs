@@ -18,7 +18,7 @@ pub(crate) fn chaos(page: &mut Page, output: &ChaosOutput) {
 
 /// Prints the counts of a guarded cluster, and every violated invariant.
 pub(crate) fn cluster(page: &mut Page, output: &ChaosOutput, counts: &GuardedCounts) {
-    for (name, number) in counts.rows() {
+    for (name, number) in counts.named() {
         page.line(0, &format!("{number:>14}  {}", name.replace('_', " ")));
     }
     outcome(page, output);
