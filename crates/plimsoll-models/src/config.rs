@@ -8,6 +8,8 @@ pub mod rules;
 
 pub mod hybrid;
 
+mod sparse;
+
 pub mod layers;
 
 pub mod weights;

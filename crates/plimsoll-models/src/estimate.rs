@@ -16,10 +16,17 @@ mod split;
 
 mod weights;
 
+mod indexers;
+
 mod compute;
+
+mod additions;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod files_beside;
 
 #[cfg(test)]
 mod several_gpus;
@@ -35,7 +42,7 @@ use plimsoll_core::units::Bytes;
 use serde::Serialize;
 
 use crate::settings::{RuntimeKind, Settings};
-use crate::shape::{Cache, FlashAttention, Format, Shape};
+use crate::shape::{Cache, FlashAttention, Format, LayerPasses, Shape};
 use split::Split;
 
 /// The largest number of GPUs that a model is split over.
@@ -52,14 +59,25 @@ pub const MAX_TOKENS: u64 = 1 << 40;
 /// Each GPU needs five parts: its weights, its KV cache, its compute buffers, the fixed overhead
 /// of the runtime, and a reserve. An unknown part makes the sum unknown; it does not count as 0.
 pub fn estimate(shape: &Shape, settings: &Settings) -> Result<Estimate, EstimateError> {
+    estimate_on(shape, settings, &Split::new(shape, settings))
+}
+
+fn estimate_on(
+    shape: &Shape,
+    settings: &Settings,
+    split: &Split,
+) -> Result<Estimate, EstimateError> {
     check_settings(shape, settings)?;
+    additions::check(shape, settings)?;
     let settings = &as_served(shape, settings);
-    let split = Split::new(shape, settings);
-    let weights = weights::per_gpu(shape, settings, &split)?;
-    let kv = kv_per_gpu(shape, settings, &split)?;
+    let additions = additions::per_gpu(shape, settings, split)?;
+    let weights = weights::per_gpu(shape, settings, split)?;
+    let kv = kv_per_gpu(shape, settings, split)?;
     let mut gpus = Vec::new();
-    for (gpu, (weights, kv)) in weights.gpus.into_iter().zip(kv).enumerate() {
-        let compute = compute::on_gpu(shape, settings, &split, gpu)?;
+    let parts = weights.gpus.into_iter().zip(kv).zip(additions);
+    for (gpu, ((weights, kv), addend)) in parts.enumerate() {
+        let compute = compute::on_gpu(shape, settings, split, gpu)?.plus(&addend.compute)?;
+        let (weights, kv) = (weights.plus(&addend.weights)?, kv.plus(&addend.kv)?);
         gpus.push(Breakdown::new(weights, kv, compute, fixed::overhead_of(settings.runtime))?);
     }
     Ok(Estimate {
@@ -95,6 +113,7 @@ fn remarks(shape: &Shape, settings: &Settings) -> Vec<String> {
         remarks.push(format!("llama.cpp switches flash attention off for {architecture} models"));
     }
     remarks.extend(context_remark(shape, settings));
+    remarks.extend(shape.additions.iter().map(additions::remark));
     remarks
 }
 
@@ -161,6 +180,9 @@ fn check_settings(shape: &Shape, settings: &Settings) -> Result<(), EstimateErro
     match settings.runtime {
         RuntimeKind::Vllm => check_heads(shape, settings.gpus),
         runtime if shape.format != Format::Gguf => Err(EstimateError::Format { runtime }),
+        _ if shape.passes == LayerPasses::Several && settings.gpus > 1 => {
+            Err(EstimateError::SeveralPasses { architecture: shape.architecture.clone() })
+        }
         RuntimeKind::LlamaCpp | RuntimeKind::Ollama => check_latent_types(shape, settings),
     }
 }
@@ -194,7 +216,8 @@ fn kv_per_gpu(
     let Some(layers) = shape.layers.get() else {
         return Ok(vec![Part::unknown_like(shape.layers.source()); split.gpus()]);
     };
-    let per_layer = kv::per_layer(layers, settings)?;
+    let with_drafts = additions::caches_with_drafts(shape, layers);
+    let per_layer = kv::per_layer(&with_drafts, settings)?;
     let sums = split.sum_layers(&per_layer, Bytes::ZERO);
     let sums = sums.ok_or(EstimateError::Overflow { what: "the KV cache" })?;
     let from = format!("{}; {}", kv_summary(layers, settings), shape.layers.source());
@@ -206,6 +229,7 @@ fn kv_summary(layers: &[Cache], settings: &Settings) -> String {
         Cache::None | Cache::Shared { .. } => false,
         Cache::Grouped { kv_heads, .. } => *kv_heads > 0,
         Cache::GroupedWithState { .. }
+        | Cache::GroupedWithIndexer { .. }
         | Cache::Latent { .. }
         | Cache::Compressed { .. }
         | Cache::Recurrent { .. } => true,

@@ -82,7 +82,7 @@ pub fn fewest_gpus(
     for gpus in settings.gpus..=MAX_TRIED_GPUS {
         match fits(shape, &Settings { gpus, ..settings.clone() }, device) {
             Ok(true) => return Ok(Some(gpus)),
-            Ok(false) | Err(EstimateError::Heads { .. }) => {}
+            Ok(false) | Err(EstimateError::Heads { .. } | EstimateError::SeveralPasses { .. }) => {}
             Err(error) => return Err(error),
         }
     }

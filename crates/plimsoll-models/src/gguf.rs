@@ -24,7 +24,11 @@ pub mod split_inputs;
 
 pub mod identity;
 
+mod projectors;
+
 pub mod shape;
+
+mod additions;
 
 pub use error::GgufError;
 

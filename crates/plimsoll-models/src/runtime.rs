@@ -32,7 +32,7 @@ mod vllm;
 mod tests;
 
 pub use command::{LaunchCommand, Preload};
-pub use spec::{DeviceCharge, Heads, LaunchSpec, LayerSplit, MemoryBasis, UserOptions};
+pub use spec::{AddedPaths, DeviceCharge, Heads, LaunchSpec, LayerSplit, MemoryBasis, UserOptions};
 
 use command::MAX_FLAG_VALUE;
 use error::RenderError;

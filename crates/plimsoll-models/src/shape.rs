@@ -47,14 +47,124 @@ pub struct Shape {
     pub absent: Bytes,
     /// Notes for the reader of an estimate, such as missing tensor data.
     pub remarks: Vec<String>,
+    #[serde(default)]
+    pub passes: LayerPasses,
+    #[serde(default)]
+    pub contents: Contents,
+    /// The files that llama-server loads beside the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additions: Vec<Addition>,
 }
 
 impl Shape {
+    /// Returns a shape without any fact; its layers name what is missing.
+    pub(crate) fn unknown(architecture: &str, format: Format, missing: &str) -> Shape {
+        Shape {
+            architecture: architecture.to_string(),
+            format,
+            identity: Identity::default(),
+            layers: Sourced::unknown(missing),
+            heads: Sourced::unknown(missing),
+            embedding: Sourced::unknown(missing),
+            feed_forward: Sourced::unknown(missing),
+            vocabulary: Sourced::unknown(missing),
+            trained_context: Sourced::unknown(missing),
+            experts: Sourced::unknown(missing),
+            experts_used: Sourced::unknown(missing),
+            expert_feed_forward: Sourced::unknown(missing),
+            weights: Sourced::unknown(missing),
+            output: ModelOutput::Scores,
+            flash_attention: FlashAttention::Supported,
+            gate: Gate::Present,
+            split_inputs: SplitInputs::default(),
+            absent: Bytes::ZERO,
+            remarks: Vec::new(),
+            passes: LayerPasses::Once,
+            contents: Contents::Model,
+            additions: Vec::new(),
+        }
+    }
+
+    /// Returns the tokens that are drafted for the model; 0 without a draft model.
+    pub(crate) fn drafted_tokens(&self) -> u64 {
+        let has_draft = self.additions.iter().any(|one| matches!(one, Addition::Draft(_)));
+        if has_draft { DRAFTED_TOKENS } else { 0 }
+    }
+
     /// Returns the number of layers, which the tensors show even if the caches are unknown.
     pub fn layer_count(&self) -> Option<usize> {
         let from_caches = self.layers.get().map(Vec::len);
         from_caches.or_else(|| self.weights.get().map(|weights| weights.layers.len()))
     }
+}
+
+/// The number of times that one pass of the model goes through its layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerPasses {
+    #[default]
+    Once,
+    Several,
+}
+
+/// The part that a file has in a model server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contents {
+    #[default]
+    Model,
+    Projector(Projector),
+    Adapter(Adapter),
+}
+
+impl Contents {
+    /// Returns what it is, for messages.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Contents::Model => "a model",
+            Contents::Projector(_) => "a projector",
+            Contents::Adapter(_) => "a LoRA adapter",
+        }
+    }
+}
+
+/// A model that turns images into embeddings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Projector {
+    /// The buffers for the largest image.
+    pub compute: Sourced<Bytes>,
+    /// The matrix of attention scores, which there is without flash attention.
+    pub scores: Bytes,
+}
+
+impl Default for Projector {
+    fn default() -> Self {
+        Projector { compute: Sourced::unknown("the projector"), scores: Bytes::ZERO }
+    }
+}
+
+/// A LoRA adapter: two small matrices for each matrix that it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adapter {
+    /// The number of elements between the two matrices.
+    pub rank: u64,
+    /// The largest number of results of a matrix, except the output matrix.
+    pub widest: u64,
+}
+
+/// The tokens that a draft model proposes at once: llama-server's default.
+pub(crate) const DRAFTED_TOKENS: u64 = 3;
+
+/// A file that llama-server loads beside a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Addition {
+    /// `--mmproj`: turns images into embeddings.
+    Projector(Shape),
+    /// `--lora`: changes the results of matrices.
+    Adapter(Shape),
+    /// `--model-draft`: proposes tokens, which the model checks.
+    Draft(Shape),
 }
 
 /// Facts that people know a model by. They do not affect estimates, and each may be unknown.
@@ -111,6 +221,20 @@ pub struct SplitInputs {
     pub on_middle_gpus: u64,
     #[serde(default)]
     pub on_last_gpu: u64,
+    #[serde(default)]
+    pub indexer: IndexerSteps,
+}
+
+/// Elements for each cached token and each token of a pass that llama.cpp keeps while an indexer
+/// selects among the cached tokens, besides one score and its mask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexerSteps {
+    pub on_single_gpu: u64,
+    pub on_first_gpu: u64,
+    /// On each GPU of a split model but the first.
+    pub on_further_gpus: u64,
+    /// For each layer with an indexer on those GPUs.
+    pub per_layer: u64,
 }
 
 /// The kind of file that a model was read from.
@@ -141,6 +265,9 @@ pub enum Cache {
     },
     /// Keys and values of grouped-query attention, beside a recurrent state of fixed size.
     GroupedWithState { kv_heads: u64, key_length: u64, value_length: u64, state: Bytes },
+    /// Keys and values of grouped-query attention, beside the key that selects tokens for sparse
+    /// attention.
+    GroupedWithIndexer { kv_heads: u64, key_length: u64, value_length: u64, indexer_length: u64 },
     /// Multi-head latent attention (MLA): one compressed vector per token.
     Latent {
         kv_lora_rank: u64,
@@ -173,6 +300,22 @@ pub enum Cache {
     },
     /// No state.
     None,
+}
+
+impl Cache {
+    /// Returns true if an indexer selects among the tokens.
+    pub(crate) const fn has_indexer(&self) -> bool {
+        match self {
+            Cache::Latent { indexer_length, .. }
+            | Cache::Compressed { indexer_length, .. }
+            | Cache::GroupedWithIndexer { indexer_length, .. } => *indexer_length > 0,
+            Cache::Grouped { .. }
+            | Cache::GroupedWithState { .. }
+            | Cache::Recurrent { .. }
+            | Cache::Shared { .. }
+            | Cache::None => false,
+        }
+    }
 }
 
 /// The bytes of a model's tensors, as sums of exact tensor sizes.

@@ -4,7 +4,8 @@
 use plimsoll_models::estimate::LayerCounts;
 use plimsoll_models::runtime::overhead::Overhead;
 use plimsoll_models::runtime::{
-    DeviceCharge, Heads, LaunchCommand, LaunchSpec, LayerSplit, MemoryBasis, UserOptions,
+    AddedPaths, DeviceCharge, Heads, LaunchCommand, LaunchSpec, LayerSplit, MemoryBasis,
+    UserOptions,
 };
 use plimsoll_models::settings::{RuntimeKind, Settings};
 use plimsoll_models::shape::Shape;
@@ -37,6 +38,7 @@ pub fn launch_spec(
             Some(size) => Overhead::declared(size.0),
             None => Overhead::default_of(kind),
         },
+        additions: AddedPaths::default(),
         heads: options.heads.map(|attention| Heads { attention, kv: None }),
     };
     Some((spec, UserOptions { args: options.args.clone(), env: options.env.clone() }))

@@ -19,7 +19,7 @@ use plimsoll_goldens::judged::{JudgedDevices, Question};
 use plimsoll_models::estimate::LayerCounts;
 use plimsoll_models::runtime::overhead::Overhead;
 use plimsoll_models::runtime::{
-    DeviceCharge, LaunchSpec, LayerSplit, MemoryBasis, UserOptions, render,
+    AddedPaths, DeviceCharge, LaunchSpec, LayerSplit, MemoryBasis, UserOptions, render,
 };
 use plimsoll_models::settings::{RuntimeKind, Settings};
 use plimsoll_models::shape::Shape;
@@ -157,6 +157,7 @@ fn server_arguments(shape: &Shape, path: &Path, question: &Question) -> Result<S
         ],
         memory: MemoryBasis::Known,
         overhead: Overhead::default_of(RuntimeKind::LlamaCpp),
+        additions: AddedPaths::default(),
         heads: None,
         layers: LayerSplit::Counted(LayerCounts::for_shape(shape, gpus)),
     };

@@ -13,10 +13,11 @@ pub const MAX_CONFIG_BYTES: u64 = 16 << 20;
 const TEXT_PARTS: [&[&str]; 4] =
     [&["text_config"], &["llm_config"], &["language_config"], &["thinker_config", "text_config"]];
 
-/// Older names of fields.
-const OLDER_NAMES: [(&str, &str); 4] = [
+/// Other names of fields.
+const OLDER_NAMES: [(&str, &str); 5] = [
     ("num_hidden_layers", "n_layer"),
     ("num_attention_heads", "n_head"),
+    ("num_key_value_heads", "num_attention_groups"),
     ("hidden_size", "n_embd"),
     ("max_position_embeddings", "n_positions"),
 ];

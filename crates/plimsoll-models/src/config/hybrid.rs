@@ -96,7 +96,7 @@ fn kind_of_letter(letter: char) -> Option<Kind> {
 
 fn kind_of_word(word: &str) -> Option<Kind> {
     match word {
-        "full_attention" | "attention" => Some(Kind::Attention),
+        "full_attention" | "attention" | "indexed_attention" => Some(Kind::Attention),
         "linear_attention" | "mamba" | "conv" => Some(Kind::State),
         "mlp" | "moe" => Some(Kind::Network),
         _ => None,
@@ -165,15 +165,19 @@ fn elements(fields: &Fields, state: State) -> Result<Option<u64>, ConfigError> {
         }
         State::KimiDelta => {
             let config = fields.get("linear_attn_config");
-            let number = |name: &str| {
+            let number = |name: &str, flat: &'static str| {
                 let number = config.and_then(|config| config.get(name)).and_then(Value::as_u64);
+                let number =
+                    number.map_or_else(|| fields.number(flat), |number| Ok(Some(number)))?;
                 number.ok_or_else(|| ConfigError::missing(format!("linear_attn_config.{name}")))
             };
-            let (heads, length) = (number("num_heads")?, number("head_dim")?);
+            let heads = number("num_heads", "linear_num_heads")?;
+            let length = number("head_dim", "linear_head_dim")?;
+            let kernel = number("short_conv_kernel_size", "linear_conv_kernel_dim")?;
             let width = heads.checked_mul(length);
             let state = width.and_then(|width| width.checked_mul(length));
             let inputs = width.and_then(|width| width.checked_mul(3));
-            Ok(convolved(inputs, number("short_conv_kernel_size")?, state))
+            Ok(convolved(inputs, kernel, state))
         }
         State::Mamba => {
             let inner = require(&["hidden_size"])?.checked_mul(require(&["mamba_expand"])?);

@@ -6,6 +6,7 @@ use super::error::ConfigError;
 use super::fields::Fields;
 use super::hybrid;
 use super::rules::{self, Attention, HeadLength, KvHeads, Layers, Rule};
+use super::sparse;
 use crate::shape::Cache;
 use crate::source::Sourced;
 
@@ -16,11 +17,18 @@ pub fn read(fields: &Fields, count: usize) -> Result<Sourced<Vec<Cache>>, Config
         return Ok(Sourced::unknown("model_type"));
     };
     let Some(rule) = rules::for_model_type(model_type) else {
-        return Ok(Sourced::unknown(format!("a cache rule for the model type {model_type}")));
+        let missing = match rules::unserved(model_type) {
+            Some(reason) => format!("a cache rule for the model type {model_type}: {reason}"),
+            None => format!("a cache rule for the model type {model_type}"),
+        };
+        return Ok(Sourced::unknown(missing));
     };
     let layers = match rule.layers {
         Layers::NoCache => Ok(Sourced::table(vec![Cache::None; count], "an encoder has no cache")),
         Layers::Latent => latent(fields, count),
+        Layers::Compressed => sparse::compressed(fields, count),
+        Layers::Sparse => attention(fields, rule, count)
+            .and_then(|attention| sparse::with_indexers(fields, attention)),
         Layers::Blocks => blocks(fields, count),
         Layers::Parallel(state) => attention(fields, rule, count)
             .and_then(|attention| hybrid::beside_states(fields, state, attention)),
@@ -29,6 +37,7 @@ pub fn read(fields: &Fields, count: usize) -> Result<Sourced<Vec<Cache>>, Config
             let attention = match kind {
                 Attention::Grouped => attention(fields, rule, count),
                 Attention::Latent => latent(fields, count),
+                Attention::LatentPooled => sparse::latent_pooled(fields, count),
             };
             attention.and_then(|attention| hybrid::with_states(fields, state, attention))
         }
@@ -224,6 +233,8 @@ fn windows(fields: &Fields, layers: Layers, count: usize) -> Result<Vec<Option<u
     match layers {
         Layers::Full
         | Layers::Latent
+        | Layers::Compressed
+        | Layers::Sparse
         | Layers::NoCache
         | Layers::Blocks
         | Layers::Marked

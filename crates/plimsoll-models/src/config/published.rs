@@ -25,6 +25,9 @@ fn bytes(config: &str) -> Result<(u64, u64, u64), String> {
                 sums.0 += 2 * kv_heads * (key_length + value_length);
                 sums.2 += state.get();
             }
+            Cache::GroupedWithIndexer { kv_heads, key_length, value_length, indexer_length } => {
+                sums.0 += 2 * (kv_heads * (key_length + value_length) + indexer_length);
+            }
             Cache::Shared { .. } | Cache::None => {}
             other => panic!("no model type keeps {other:?}"),
         }
@@ -56,7 +59,31 @@ fn plain_attention_is_read_from_the_fields_of_its_class() {
         ("dots.llm1", grouped("dots1", 62, 4096, 32, 32), 62 * 32 * 256 * 2),
         ("Granite 3.1 3B A800M", grouped("granitemoe", 32, 1536, 24, 8), 32 * 8 * 128 * 2),
         ("InternLM3 8B", grouped("internlm3", 48, 4096, 32, 2), 48 * 2 * 256 * 2),
+        ("Hunyuan 3", grouped("hy_v3", 80, 4096, 64, 8), 80 * 8 * 256 * 2),
+        ("GLM-4 9B", grouped("glm", 40, 4096, 32, 2), 40 * 2 * 256 * 2),
+        (
+            "Pythia 12B",
+            r#""model_type":"gpt_neox","num_hidden_layers":36,"hidden_size":5120,
+            "num_attention_heads":40"#
+                .to_string(),
+            36 * 40 * 256 * 2,
+        ),
+        (
+            "Qwen3-Omni 30B A3B",
+            format!(
+                r#""thinker_config":{{"text_config":{{"head_dim":128,{}}}}}"#,
+                grouped("qwen3_omni_moe_text", 48, 2048, 32, 4)
+            ),
+            48 * 4 * 256 * 2,
+        ),
         ("Ling 2 mini", grouped("bailing_moe_v2", 20, 2048, 16, 4), 20 * 4 * 256 * 2),
+        (
+            "Step 3.5 Flash",
+            r#""model_type":"step3p5","num_hidden_layers":4,"hidden_size":4096,"head_dim":128,
+            "num_attention_heads":64,"num_attention_groups":8"#
+                .to_string(),
+            4 * 8 * 256 * 2,
+        ),
         (
             "Ministral 3",
             nested("text_config", &grouped("ministral3", 34, 4096, 32, 8)),
@@ -119,11 +146,68 @@ fn latent_attention_is_read_with_its_indexer() {
 }
 
 #[test]
+fn sparse_attention_is_read_with_the_keys_of_its_indexers() {
+    let m3 = format!(
+        r#"{},"head_dim":128,"sparse_attention_config":{{"sparse_index_dim":128,
+        "sparse_attention_freq":[0,1,1]}}"#,
+        grouped("minimax_m3_text", 3, 6144, 64, 4)
+    );
+    assert_eq!(bytes(&nested("text_config", &m3)), Ok((3 * 4 * 512 + 2 * 256, 0, 0)));
+    let glm = r#""model_type":"glm5_next_text","num_hidden_layers":4,"kv_lora_rank":512,
+        "qk_rope_head_dim":0,"index_head_dim":128,"index_kpool":16,"linear_num_heads":64,
+        "linear_head_dim":128,"linear_conv_kernel_dim":4,"layer_types":["linear_attention",
+        "linear_attention","linear_attention","indexed_attention"]"#;
+    let state = 2 * 4 * (3 * 8192 * 3 + 8192 * 128);
+    assert_eq!(bytes(&nested("text_config", glm)), Ok((1024 + 8, 0, 3 * state)));
+}
+
+/// The row of a state has 2048 floats in layers without an indexer, else 2560.
+#[test]
+fn compressed_keys_are_read_from_ratios_or_from_the_kinds_of_the_layers() {
+    let v4 = |kinds: &str| {
+        let config = format!(
+            r#"{{"model_type":"deepseek_v4","num_hidden_layers":3,"head_dim":512,
+            "sliding_window":128,"index_head_dim":128,{kinds}}}"#
+        );
+        let shape = shape::read(config.as_bytes()).expect("reads the config");
+        shape.layers.get().cloned().ok_or(shape.layers.source().to_string())
+    };
+    let layer = |ratio: u64, indexer_length: u64, floats: u64| Cache::Compressed {
+        key_length: 512,
+        window: 128,
+        ratio,
+        indexer_length,
+        state: plimsoll_core::units::Bytes::new(4 * floats),
+    };
+    let expected = Ok(vec![layer(0, 0, 0), layer(128, 0, 128 * 1024), layer(4, 128, 8 * 2560)]);
+    assert_eq!(v4(r#""compress_ratios":[0,128,4,0]"#), expected);
+    let kinds = r#""layer_types":["sliding_attention","heavily_compressed_attention",
+        "compressed_sparse_attention"]"#;
+    assert_eq!(v4(kinds), expected);
+    assert!(v4(r#""x":0"#).is_err_and(|missing| missing.contains("compress_ratios")));
+}
+
+#[test]
 fn windows_and_shared_caches_are_read_for_each_layer() {
+    let step = format!(
+        r#"{},"head_dim":128,"sliding_window":512,"num_attention_groups":8,
+        "attention_other_setting":{{"attention_type":"sliding_attention","num_attention_heads":96}},
+        "layer_types":["full_attention","sliding_attention","sliding_attention",
+        "sliding_attention","full_attention"]"#,
+        r#""model_type":"step3p5","num_hidden_layers":4,"hidden_size":4096,"num_attention_heads":64"#
+    );
+    assert_eq!(bytes(&step), Ok((8 * 512, 3 * 8 * 512, 0)));
     let olmo3 = format!(r#"{},"sliding_window":4096"#, grouped("olmo3", 32, 4096, 32, 8));
     assert_eq!(bytes(&olmo3), Ok((8 * 8 * 512, 24 * 8 * 512, 0)));
     let exaone = format!(r#"{},"sliding_window":null"#, grouped("exaone4", 30, 2048, 32, 8));
     assert_eq!(bytes(&exaone), Ok((30 * 8 * 256, 0, 0)));
+    let k_exaone = format!(
+        r#"{},"head_dim":128,"sliding_window":128,"sliding_window_pattern":"LLLG",
+        "layer_types":["sliding_attention","sliding_attention","sliding_attention",
+        "full_attention"]"#,
+        grouped("exaone_moe", 4, 6144, 64, 8)
+    );
+    assert_eq!(bytes(&k_exaone), Ok((8 * 512, 3 * 8 * 512, 0)));
     let mimo = format!(
         r#"{},"head_dim":192,"swa_head_dim":192,"swa_num_key_value_heads":8,"sliding_window":128,
         "hybrid_layer_pattern":[0,1,1]"#,
@@ -210,7 +294,10 @@ fn layers_without_attention_and_encoders_have_no_cache() {
 #[test]
 fn a_type_that_is_not_listed_or_lacks_a_field_is_unknown_by_name() {
     for (config, missing) in [
-        (grouped("deepseek_v4", 4, 64, 4, 4), "a cache rule for the model type deepseek_v4"),
+        (grouped("step9", 4, 64, 4, 4), "a cache rule for the model type step9"),
+        (grouped("deepseek_v4", 4, 64, 4, 4), "sliding_window"),
+        (grouped("minimax_m3_text", 4, 64, 4, 4), "sparse_attention_config.sparse_index_dim"),
+        (nested("text_config", &grouped("mllama_text_model", 4, 64, 4, 4)), "no class for it"),
         (grouped("qwen3_next", 4, 64, 4, 4), "linear_num_key_heads"),
         (grouped("granitemoehybrid", 4, 64, 4, 4), "layer_types"),
         (r#""model_type":"kimi_k2","num_hidden_layers":2"#.to_string(), "kv_lora_rank"),

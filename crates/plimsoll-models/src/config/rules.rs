@@ -54,6 +54,10 @@ pub enum Layers {
     Chunked,
     /// Multi-head latent attention in all layers, with an indexer if `index_head_dim` is set.
     Latent,
+    /// A window in all layers, beside one compressed key for `compress_ratios` tokens.
+    Compressed,
+    /// Full attention, with an indexer in the layers that `sparse_attention_config` marks.
+    Sparse,
     /// No cache: an encoder that processes its whole input at once.
     NoCache,
     /// Attention as `block_configs` describes it for each layer.
@@ -72,7 +76,7 @@ pub enum Layers {
 pub enum State {
     /// Gated delta rule: `linear_*`.
     DeltaNet,
-    /// Kimi delta attention: `linear_attn_config`.
+    /// Kimi delta attention: `linear_attn_config`, or fields with the prefix `linear_`.
     KimiDelta,
     /// Mamba 1: `mamba_d_*`, `mamba_expand`.
     Mamba,
@@ -87,6 +91,8 @@ pub enum State {
 pub enum Attention {
     Grouped,
     Latent,
+    /// Latent, with an indexer that keeps one key for `index_kpool` tokens.
+    LatentPooled,
 }
 
 const RULES: &[(&str, HeadLength, Layers)] = &[
@@ -111,6 +117,7 @@ const RULES: &[(&str, HeadLength, Layers)] = &[
     ("olmo", HeadLength::Divided, Layers::Full),
     ("olmo2", HeadLength::Divided, Layers::Full),
     ("stablelm", HeadLength::Divided, Layers::Full),
+    ("step3p5", HeadLength::Fixed(128), Layers::Full),
     ("llama4_text", HeadLength::Required, Layers::Chunked),
     ("deepseek_v2", HeadLength::Required, Layers::Latent),
     ("deepseek_v3", HeadLength::Required, Layers::Latent),
@@ -135,15 +142,23 @@ const RULES: &[(&str, HeadLength, Layers)] = &[
     ("internlm2", HeadLength::Divided, Layers::Full),
     ("internlm3", HeadLength::Divided, Layers::Full),
     ("minimax_m2", HeadLength::Fixed(128), Layers::Full),
+    ("minimax_m3_text", HeadLength::Fixed(128), Layers::Sparse),
     ("nemotron", HeadLength::Divided, Layers::Full),
     ("nemotron-nas", HeadLength::Divided, Layers::Blocks),
     ("olmoe", HeadLength::Divided, Layers::Full),
     ("qwen3_vl_text", HeadLength::Fixed(128), Layers::Full),
     ("qwen3_vl_moe_text", HeadLength::Divided, Layers::Full),
     ("seed_oss", HeadLength::Fixed(128), Layers::Full),
+    ("ernie4_5_vl_moe_text", HeadLength::Divided, Layers::Full),
+    ("glm", HeadLength::Fixed(128), Layers::Full),
+    ("gpt_neox", HeadLength::Divided, Layers::Full),
+    ("hy_v3", HeadLength::Fixed(128), Layers::Full),
+    ("laguna", HeadLength::Fixed(128), Layers::Full),
+    ("qwen3_omni_moe_text", HeadLength::Divided, Layers::Full),
     // Sliding windows.
     ("afmoe", HeadLength::Fixed(128), Layers::SlidingExceptLastOf(4)),
     ("exaone4", HeadLength::Divided, Layers::SlidingExceptLastOf(4)),
+    ("exaone_moe", HeadLength::Divided, Layers::SlidingExceptLastOf(4)),
     ("gemma3n_text", HeadLength::Fixed(256), Layers::SlidingExceptLastOf(5)),
     ("gemma4_text", HeadLength::Fixed(256), Layers::SlidingExceptLastOf(6)),
     ("mimo", HeadLength::Divided, Layers::SlidingFrom),
@@ -158,16 +173,23 @@ const RULES: &[(&str, HeadLength, Layers)] = &[
     ("smollm3", HeadLength::Divided, Layers::SlidingFrom),
     // Latent attention.
     ("deepseek_v32", HeadLength::Required, Layers::Latent),
+    ("deepseek_v4", HeadLength::Required, Layers::Compressed),
     ("glm4_moe_lite", HeadLength::Required, Layers::Latent),
     ("glm_moe_dsa", HeadLength::Required, Layers::Latent),
     ("kimi_k2", HeadLength::Required, Layers::Latent),
     // Hybrids.
     ("granitemoehybrid", HeadLength::Divided, Layers::Hybrid(State::Mamba2, Attention::Grouped)),
     ("jamba", HeadLength::Divided, Layers::Hybrid(State::Mamba, Attention::Grouped)),
+    (
+        "glm5_next_text",
+        HeadLength::Required,
+        Layers::Hybrid(State::KimiDelta, Attention::LatentPooled),
+    ),
     ("kimi_linear", HeadLength::Required, Layers::Hybrid(State::KimiDelta, Attention::Latent)),
     ("lfm2", HeadLength::Divided, Layers::Hybrid(State::Convolution, Attention::Grouped)),
     ("lfm2_moe", HeadLength::Divided, Layers::Hybrid(State::Convolution, Attention::Grouped)),
     ("nemotron_h", HeadLength::Fixed(128), Layers::Hybrid(State::Mamba2, Attention::Grouped)),
+    ("olmo_hybrid", HeadLength::Divided, Layers::Hybrid(State::DeltaNet, Attention::Grouped)),
     ("qwen3_next", HeadLength::Fixed(256), Layers::Hybrid(State::DeltaNet, Attention::Grouped)),
     ("qwen3_5_text", HeadLength::Fixed(256), Layers::Hybrid(State::DeltaNet, Attention::Grouped)),
     (
@@ -183,6 +205,17 @@ const RULES: &[(&str, HeadLength, Layers)] = &[
     ("roberta", HeadLength::Divided, Layers::NoCache),
     ("xlm-roberta", HeadLength::Divided, Layers::NoCache),
 ];
+
+/// Model types without a rule, and the reason.
+const UNSERVED: [(&str, &str); 2] = [("mllama", MLLAMA), ("mllama_text_model", MLLAMA)];
+
+const MLLAMA: &str = "Llama 3.2 Vision attends to images in layers of their own, and vLLM 0.33 has \
+                      no class for it";
+
+/// Returns the reason why a model type has no rule, if it is known.
+pub fn unserved(model_type: &str) -> Option<&'static str> {
+    UNSERVED.iter().find(|(name, _)| *name == model_type).map(|(_, reason)| *reason)
+}
 
 /// Returns all model types that are listed.
 #[cfg(test)]
@@ -201,7 +234,7 @@ pub fn global_head_length(model_type: &str) -> Option<u64> {
 }
 
 /// Types whose class uses `num_attention_heads` for an absent `num_key_value_heads`.
-const KV_HEADS_OPTIONAL: [&str; 17] = [
+const KV_HEADS_OPTIONAL: [&str; 19] = [
     "llama",
     "phi",
     "phi3",
@@ -218,6 +251,8 @@ const KV_HEADS_OPTIONAL: [&str; 17] = [
     "hunyuan_v1_moe",
     "nemotron",
     "gpt2",
+    "gpt_neox",
+    "olmo_hybrid",
     "afmoe",
 ];
 

@@ -9,7 +9,9 @@ use plimsoll_core::units::Bytes;
 use super::error::ConfigError;
 use super::fields::Fields;
 use super::{layers, weights};
-use crate::shape::{FlashAttention, Format, Gate, Identity, ModelOutput, Shape, SplitInputs};
+use crate::shape::{
+    Contents, FlashAttention, Format, Gate, Identity, LayerPasses, ModelOutput, Shape, SplitInputs,
+};
 use crate::source::Sourced;
 
 /// The largest number of layers.
@@ -42,6 +44,9 @@ pub fn read(from: impl Read) -> Result<Shape, ConfigError> {
         split_inputs: SplitInputs::default(),
         absent: Bytes::ZERO,
         remarks: Vec::new(),
+        passes: LayerPasses::Once,
+        contents: Contents::Model,
+        additions: Vec::new(),
     })
 }
 

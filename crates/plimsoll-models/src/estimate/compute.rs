@@ -14,6 +14,7 @@
 use plimsoll_core::units::Bytes;
 
 use super::error::EstimateError;
+use super::indexers;
 use super::kv;
 use super::parts::Part;
 use super::split::Split;
@@ -28,7 +29,7 @@ pub(super) fn on_gpu(
     split: &Split,
     gpu: usize,
 ) -> Result<Part, EstimateError> {
-    let widths = match Widths::from_shape(shape) {
+    let widths = match Widths::from_shape(shape, settings) {
         Ok(widths) => widths,
         Err(unknown) => return Ok(Part::unknown_like(unknown)),
     };
@@ -38,8 +39,9 @@ pub(super) fn on_gpu(
         RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
             let masks = Masks::on_gpu(shape, settings, split, gpu)?;
             let borrowed = borrowed_caches(shape, settings, split, gpu)?;
+            let indexers = indexers::on_gpu(shape, settings, split, gpu)?;
             let buffers = widths.llama_cpp(&masks, settings, (gpu, position), inputs);
-            buffers.and_then(|bytes| bytes.checked_add(borrowed))
+            buffers.and_then(|bytes| bytes.checked_add(borrowed)?.checked_add(indexers))
         }
         RuntimeKind::Vllm => widths.vllm(settings),
     };
@@ -73,6 +75,8 @@ struct Widths {
     has_large_state: bool,
     /// The largest recurrent state of one request.
     state: u128,
+    /// The tokens of one pass whose scores are kept.
+    scored_tokens: u128,
 }
 
 /// Bytes of one intermediate element: llama.cpp computes in 32-bit floats.
@@ -97,7 +101,7 @@ const LARGE_STATE: u128 = 16;
 
 impl Widths {
     /// Collects the widths; the error is the source of the first unknown number.
-    fn from_shape(shape: &Shape) -> Result<Widths, &Source> {
+    fn from_shape<'a>(shape: &'a Shape, settings: &Settings) -> Result<Widths, &'a Source> {
         let embedding = known(&shape.embedding)?;
         let vocabulary = match shape.output {
             ModelOutput::Scores => known(&shape.vocabulary)?,
@@ -130,6 +134,7 @@ impl Widths {
             experts_used: shape.experts_used.get().copied().unwrap_or(0).into(),
             has_large_state,
             state,
+            scored_tokens: scored_tokens(shape, settings),
         })
     }
 
@@ -142,13 +147,13 @@ impl Widths {
         (gpu, position): (usize, Position),
         inputs: u128,
     ) -> Option<u128> {
-        let float_row = tokens_per_pass(settings).checked_mul(FLOAT_BYTES)?;
+        let float_row = kv::tokens_per_pass(settings).checked_mul(FLOAT_BYTES)?;
         let layer = self.layer(masks, settings)?.checked_mul(float_row)?;
         let peak = match position {
             Position::BeforeLast => layer,
             Position::Last => {
                 let output = self.vocabulary.checked_add(self.residual()?)?;
-                let row = self.scored_tokens(settings).checked_mul(FLOAT_BYTES)?;
+                let row = self.scored_tokens.checked_mul(FLOAT_BYTES)?;
                 self.peak(layer, output.checked_mul(row)?, settings)?
             }
         };
@@ -230,14 +235,6 @@ impl Widths {
         })
     }
 
-    /// Returns the tokens of one pass whose scores are kept.
-    fn scored_tokens(&self, settings: &Settings) -> u128 {
-        match settings.scores {
-            Scores::EachRequest => settings.parallel.into(),
-            Scores::WholePass => tokens_per_pass(settings),
-        }
-    }
-
     /// Returns the elements per token that live beside every step: the residual stream, its norm,
     /// the addends, and the result of each expert.
     fn residual(&self) -> Option<u128> {
@@ -305,7 +302,8 @@ impl Masks {
             match *layer {
                 Cache::Latent { window: None, .. }
                 | Cache::Grouped { window: None, .. }
-                | Cache::GroupedWithState { .. } => full = kv::cells(None, settings)?,
+                | Cache::GroupedWithState { .. }
+                | Cache::GroupedWithIndexer { .. } => full = kv::cells(None, settings)?,
                 Cache::Latent { window, .. } | Cache::Grouped { window, .. } => {
                     windowed = windowed.max(kv::cells(window, settings)?);
                 }
@@ -315,7 +313,7 @@ impl Masks {
                 }
                 Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None => {}
             }
-            scored = if has_indexer(layer) { kv::cells(None, settings)? } else { scored };
+            scored = if layer.has_indexer() { kv::cells(None, settings)? } else { scored };
         }
         Ok(Masks {
             cells: u128::from(full) + u128::from(windowed) + u128::from(scored),
@@ -327,14 +325,14 @@ impl Masks {
     /// Returns the masks of a model without caches, which attends to the tokens of one pass. Some
     /// have layers with a window, too.
     fn for_whole_input(settings: &Settings) -> Masks {
-        let tokens = tokens_per_pass(settings);
+        let tokens = kv::tokens_per_pass(settings);
         Masks { cells: 2 * tokens, longest: tokens, scored: 0 }
     }
 
     /// Returns the size of the masks. Flash attention takes them in 16-bit floats.
     fn bytes(&self, settings: &Settings) -> Option<u128> {
         let element = if settings.flash_attention { 2 } else { FLOAT_BYTES };
-        self.cells.checked_mul(tokens_per_pass(settings))?.checked_mul(element)
+        self.cells.checked_mul(kv::tokens_per_pass(settings))?.checked_mul(element)
     }
 }
 
@@ -389,10 +387,14 @@ fn shared_owner(cache: &Cache) -> Option<usize> {
     }
 }
 
-/// Returns the tokens in one pass. llama.cpp rounds up to the same number for each request, which
-/// adds at most one token per further request.
-fn tokens_per_pass(settings: &Settings) -> u128 {
-    u128::from(kv::ubatch(settings)) + u128::from(settings.parallel.saturating_sub(1))
+/// Returns the tokens of one pass whose scores are kept: the last one of each request, and those
+/// that a draft model proposes for it.
+pub(super) fn scored_tokens(shape: &Shape, settings: &Settings) -> u128 {
+    let each = u128::from(shape.drafted_tokens()) + 1;
+    match settings.scores {
+        Scores::EachRequest => (u128::from(settings.parallel) * each).min(settings.batch.into()),
+        Scores::WholePass => kv::tokens_per_pass(settings),
+    }
 }
 
 fn known(number: &Sourced<u64>) -> Result<u128, &Source> {
@@ -414,19 +416,11 @@ fn has_attention(cache: &Cache) -> bool {
     !matches!(cache, Cache::Recurrent { .. } | Cache::Shared { .. } | Cache::None)
 }
 
-fn has_indexer(cache: &Cache) -> bool {
-    match cache {
-        Cache::Latent { indexer_length, .. } | Cache::Compressed { indexer_length, .. } => {
-            *indexer_length > 0
-        }
-        _ => false,
-    }
-}
-
 fn head_length(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { key_length, value_length, .. }
-        | Cache::GroupedWithState { key_length, value_length, .. } => {
+        | Cache::GroupedWithState { key_length, value_length, .. }
+        | Cache::GroupedWithIndexer { key_length, value_length, .. } => {
             key_length.max(value_length).into()
         }
         Cache::Latent { kv_lora_rank, rope_length, .. } => {
@@ -448,7 +442,8 @@ fn state_elements(cache: &Cache) -> u128 {
 fn keys_and_values(cache: &Cache) -> u128 {
     match *cache {
         Cache::Grouped { kv_heads, key_length, value_length, .. }
-        | Cache::GroupedWithState { kv_heads, key_length, value_length, .. } => {
+        | Cache::GroupedWithState { kv_heads, key_length, value_length, .. }
+        | Cache::GroupedWithIndexer { kv_heads, key_length, value_length, .. } => {
             let lengths = u128::from(key_length) + u128::from(value_length);
             lengths.saturating_mul(kv_heads.into())
         }

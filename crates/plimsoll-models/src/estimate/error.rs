@@ -29,6 +29,17 @@ pub enum EstimateError {
     KvTypesDiffer { kv: KvTypes },
     #[error("{gpus} GPUs do not divide the model's {heads} attention heads")]
     Heads { gpus: u64, heads: u64 },
+    #[error(
+        "{architecture} models pass their layers more than once, and llama.cpp copies the states \
+         between GPUs each time; use one GPU"
+    )]
+    SeveralPasses { architecture: String },
+    #[error("{runtime} loads no projector, adapter or draft model beside a model; llama.cpp does")]
+    Additions { runtime: RuntimeKind },
+    #[error("the file is {found}, which is loaded beside a model ({option})")]
+    NotAModel { found: &'static str, option: &'static str },
+    #[error("{option} must be {expected}, but the file is {found}")]
+    NotThisAddition { option: &'static str, expected: &'static str, found: &'static str },
 }
 
 /// One half of a KV cache.

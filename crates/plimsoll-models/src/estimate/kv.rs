@@ -47,17 +47,28 @@ fn layer_bytes(cache: &Cache, settings: &Settings, widest: u64) -> Result<Bytes,
             product(vector.checked_add(indexer).ok_or(OVERFLOW)?, tokens(window, settings)?)
         }
         Cache::Compressed { key_length, window, ratio, indexer_length, state } => {
-            let key = row_bytes(CacheHalf::Key, key_length, 1, settings)?;
+            let key = compressed_key(key_length, settings)?;
             let recent = product(key, tokens(Some(window), settings)?)?;
-            let indexer = indexer_bytes(indexer_length, settings)?;
+            let indexer = match settings.runtime {
+                RuntimeKind::Vllm => scaled_bytes(indexer_length)?,
+                RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
+                    indexer_bytes(indexer_length, settings)?
+                }
+            };
             let compressed = key.checked_add(indexer).ok_or(OVERFLOW)?;
             let compressed = product(compressed, compressed_tokens(ratio, settings)?)?;
-            let states = product(state.get(), settings.parallel)?;
+            let rows = ratio * if indexer_length > 0 { 2 } else { 1 };
+            let states = compression_states(state, rows, settings)?;
             recent.checked_add(compressed).and_then(|sum| sum.checked_add(states)).ok_or(OVERFLOW)
         }
         Cache::Grouped { kv_heads, key_length, value_length, window } => {
             let row = grouped_row([kv_heads, key_length, value_length], settings, widest)?;
             product(row, tokens(window, settings)?)
+        }
+        Cache::GroupedWithIndexer { kv_heads, key_length, value_length, indexer_length } => {
+            let row = grouped_row([kv_heads, key_length, value_length], settings, widest)?;
+            let indexer = indexer_row([indexer_length, value_length], settings)?;
+            product(row.checked_add(indexer).ok_or(OVERFLOW)?, tokens(None, settings)?)
         }
         Cache::GroupedWithState { kv_heads, key_length, value_length, state } => {
             let row = grouped_row([kv_heads, key_length, value_length], settings, widest)?;
@@ -84,6 +95,29 @@ fn grouped_row(
     keys.checked_add(values).ok_or(OVERFLOW)
 }
 
+/// Returns the bytes of a token's key in a layer with compressed keys. vLLM's 8-bit format keeps
+/// the 64 elements with the position in 16 bits, and 8 scales: 584 bytes for 512 elements.
+fn compressed_key(length: u64, settings: &Settings) -> Result<u64, EstimateError> {
+    let bytes = row_bytes(CacheHalf::Key, length, 1, settings)?;
+    let is_packed = settings.runtime == RuntimeKind::Vllm && settings.kv.k == KvType::Fp8;
+    bytes.checked_add(if is_packed { 72 } else { 0 }).ok_or(OVERFLOW)
+}
+
+/// Returns the states of the compression for all requests. llama.cpp keeps the rows of one key for
+/// each request. vLLM pages them like the keys of a window, so it also keeps those of a batch.
+fn compression_states(
+    state: Bytes,
+    rows: u64,
+    settings: &Settings,
+) -> Result<Bytes, EstimateError> {
+    match settings.runtime {
+        RuntimeKind::Vllm if rows > 0 => {
+            product(state.get().div_ceil(rows), tokens(Some(rows), settings)?)
+        }
+        _ => product(state.get(), settings.parallel),
+    }
+}
+
 /// Returns the compressed keys that a layer has room for, over all requests.
 fn compressed_tokens(ratio: u64, settings: &Settings) -> Result<u64, EstimateError> {
     if ratio == 0 {
@@ -103,9 +137,30 @@ fn indexer_bytes(length: u64, settings: &Settings) -> Result<u64, EstimateError>
     if settings.runtime != RuntimeKind::Vllm {
         return row_bytes(CacheHalf::Key, length, 1, settings);
     }
-    let scales = length.div_ceil(128).checked_mul(4).ok_or(OVERFLOW)?;
     let fp8_vector = if settings.kv.k == KvType::Fp8 { 80 } else { 0 };
-    length.checked_add(scales).and_then(|bytes| bytes.checked_add(fp8_vector)).ok_or(OVERFLOW)
+    scaled_bytes(length)?.checked_add(fp8_vector).ok_or(OVERFLOW)
+}
+
+/// Returns the bytes of elements with one byte each, and a 32-bit scale for 128 of them.
+fn scaled_bytes(length: u64) -> Result<u64, EstimateError> {
+    let scales = length.div_ceil(128).checked_mul(4).ok_or(OVERFLOW)?;
+    length.checked_add(scales).ok_or(OVERFLOW)
+}
+
+/// Returns the bytes of one token in the indexer beside grouped attention. vLLM keeps a key.
+/// llama.cpp gives it a cache with one head of its own, and so values, which nothing reads.
+fn indexer_row(
+    [indexer_length, value_length]: [u64; 2],
+    settings: &Settings,
+) -> Result<u64, EstimateError> {
+    match settings.runtime {
+        RuntimeKind::Vllm => row_bytes(CacheHalf::Key, indexer_length, 1, settings),
+        RuntimeKind::LlamaCpp | RuntimeKind::Ollama => {
+            let key = row_bytes(CacheHalf::Key, indexer_length, 1, settings)?;
+            let values = row_bytes(CacheHalf::Value, value_length, 1, settings)?;
+            key.checked_add(values).ok_or(OVERFLOW)
+        }
+    }
 }
 
 fn product(bytes: u64, count: u64) -> Result<Bytes, EstimateError> {
@@ -138,6 +193,12 @@ pub(super) fn cells(window: Option<u64>, settings: &Settings) -> Result<u64, Est
 /// context.
 pub(super) fn ubatch(settings: &Settings) -> u64 {
     settings.ubatch.min(settings.batch).min(settings.context.saturating_mul(settings.parallel))
+}
+
+/// Returns the tokens in one pass. llama.cpp rounds up to the same number for each request, which
+/// adds at most one token per further request.
+pub(super) fn tokens_per_pass(settings: &Settings) -> u128 {
+    u128::from(ubatch(settings)) + u128::from(settings.parallel.saturating_sub(1))
 }
 
 fn round_up(tokens: u64) -> Result<u64, EstimateError> {
@@ -213,7 +274,8 @@ fn padded_value_bytes(settings: &Settings, widest: u64) -> Result<u64, EstimateE
 fn value_elements(cache: &Cache) -> Option<u64> {
     match cache {
         Cache::Grouped { kv_heads, value_length, .. }
-        | Cache::GroupedWithState { kv_heads, value_length, .. } => {
+        | Cache::GroupedWithState { kv_heads, value_length, .. }
+        | Cache::GroupedWithIndexer { kv_heads, value_length, .. } => {
             kv_heads.checked_mul(*value_length)
         }
         Cache::Latent { .. }

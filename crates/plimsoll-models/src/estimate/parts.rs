@@ -27,6 +27,19 @@ impl Part {
         Part { bytes: Some(bytes), source: Source::Table { what: what.to_string() } }
     }
 
+    /// Adds another part and keeps the source of this one.
+    pub(super) fn plus(&self, other: &Part) -> Result<Part, EstimateError> {
+        match (self.bytes, other.bytes) {
+            (Some(bytes), Some(more)) => {
+                let overflow = EstimateError::Overflow { what: "the sum" };
+                let bytes = Some(bytes.checked_add(more).ok_or(overflow)?);
+                Ok(Part { bytes, source: self.source.clone() })
+            }
+            (None, _) => Ok(self.clone()),
+            (_, None) => Ok(other.clone()),
+        }
+    }
+
     /// Returns an unknown part that misses the same field as an unknown input.
     pub(super) fn unknown_like(source: &Source) -> Part {
         let (Source::Unknown { missing }

@@ -34,6 +34,25 @@ impl LayerCounts {
         LayerCounts((0..gpus).map(|gpu| start(gpu + 1) - start(gpu)).collect())
     }
 
+    /// Divides the layers of another model, and its output, as llama.cpp divides them with these
+    /// counts as proportions.
+    pub(super) fn proportional(&self, layers: u64) -> LayerCounts {
+        let sum: u128 = self.0.iter().map(|count| u128::from(*count)).sum();
+        let items = u128::from(layers) + 1;
+        let mut end = 0_u128;
+        let mut start = 0_u64;
+        let counts = self.0.iter().map(|count| {
+            end += u128::from(*count);
+            // The first item that is not before the end of this GPU.
+            let next = (end * items).div_ceil(sum.max(1)).min(items);
+            let next = u64::try_from(next).unwrap_or(u64::MAX);
+            let count = next - start;
+            start = next;
+            count
+        });
+        LayerCounts(counts.collect())
+    }
+
     /// Returns the GPU of a layer, or of the output for a number beyond the last layer.
     pub(super) fn gpu_of(&self, layer: usize) -> Option<usize> {
         let mut end = 0_u64;
@@ -75,6 +94,11 @@ impl Split {
                 Split::ByLayer { gpus, counts: LayerCounts::for_shape(shape, settings.gpus) }
             }
         }
+    }
+
+    /// Returns the split by these counts.
+    pub(super) fn by_layer(counts: LayerCounts) -> Split {
+        Split::ByLayer { gpus: counts.0.len(), counts }
     }
 
     pub(super) fn gpus(&self) -> usize {

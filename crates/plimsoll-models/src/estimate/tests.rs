@@ -9,7 +9,8 @@ use crate::fit::{fewest_gpus, kv_type_that_fits, largest_parallel, longest_conte
 use crate::gguf::sample;
 use crate::settings::{KvType, KvTypes, RuntimeKind, Scores, Settings};
 use crate::shape::{
-    Cache, FlashAttention, Format, Gate, Identity, ModelOutput, Shape, SplitInputs, Weights,
+    Cache, Contents, FlashAttention, Format, Gate, Identity, LayerPasses, ModelOutput, Shape,
+    SplitInputs, Weights,
 };
 use crate::source::{Source, Sourced};
 
@@ -73,6 +74,9 @@ fn shape() -> impl Strategy<Value = Shape> {
                 split_inputs: SplitInputs::default(),
                 absent: Bytes::ZERO,
                 remarks: Vec::new(),
+                passes: LayerPasses::Once,
+                contents: Contents::Model,
+                additions: Vec::new(),
             }
         },
     )

@@ -29,6 +29,8 @@ pub struct Architecture {
     pub matrix: OutputMatrix,
     pub prediction_layers: PredictionLayers,
     pub flash_attention: FlashAttention,
+    /// The key with the number of times that a pass goes through the layers.
+    pub passes: Option<&'static str>,
 }
 
 /// The output matrix of a model whose file has none.
@@ -75,6 +77,7 @@ const fn row(name: &'static str, caches: Rule) -> Architecture {
         matrix: OutputMatrix::Embeddings,
         prediction_layers: PredictionLayers::Loaded,
         flash_attention: FlashAttention::Supported,
+        passes: None,
     }
 }
 
@@ -96,6 +99,10 @@ impl Architecture {
     /// llama.cpp switches flash attention off, whatever its flags are.
     const fn without_flash_attention(self) -> Architecture {
         Architecture { flash_attention: FlashAttention::SwitchedOff, ..self }
+    }
+
+    const fn passes_layers(self, key: &'static str) -> Architecture {
+        Architecture { passes: Some(key), ..self }
     }
 
     const fn shares_caches(self, sharing: Sharing) -> Architecture {
@@ -229,11 +236,16 @@ const ARCHITECTURES: &[Architecture] = &[
         .leaves_prediction_layers(),
     row("bailingmoe3", Hybrid(WithoutHeads, Attention::Latent(Indexer::None)))
         .leaves_prediction_layers(),
+    row("kimi-k3", Hybrid(WithoutHeads, Attention::Latent(Indexer::None))),
+    row("glm5-next", Hybrid(WithoutHeads, Attention::Latent(Indexer::Pooled)))
+        .leaves_prediction_layers(),
+    row("minimax-m3", Indexed),
     row("minimax-01", Hybrid(Interval(8), Attention::Grouped)),
     row("hy_v4", Latent(Indexer::Optional)),
     row("dots3note", LatentWindowed).leaves_prediction_layers(),
     row("deepseek4", Compressed).leaves_prediction_layers(),
-    row("nanbeige", Looped),
+    row("nanbeige", Looped).passes_layers(NANBEIGE_PASSES),
+    row("hrm_text", Full).passes_layers("hrm.h_cycles"),
     encoder("bert"),
     encoder("modern-bert"),
     encoder("nomic-bert"),
@@ -255,13 +267,15 @@ const ARCHITECTURES: &[Architecture] = &[
 /// minus `num_kv_shared_layers` of both published sizes: 30 - 10 for E2B and 35 - 15 for E4B.
 const GEMMA3N_LAYERS_WITH_CACHE: u64 = 20;
 
+/// The key with the passes of Nanbeige. Each pass has caches of its own.
+pub(super) const NANBEIGE_PASSES: &str = "num_loops";
+
 const DRAFT: &str = "a draft model, which runs beside the model that it drafts for";
 const SPEECH: &str = "a speech model, which llama-server cannot serve";
 
 /// Architectures without a row, and what they are. `plimsoll` does not estimate them: a server with
 /// only this file has nothing to answer with.
 const UNSERVED: &[(&str, &str)] = &[
-    ("clip", "a projector for images or sound, which is loaded beside a model with --mmproj"),
     ("eagle3", DRAFT),
     ("dflash", DRAFT),
     ("gemma4-assistant", DRAFT),

@@ -57,6 +57,7 @@ impl Keys<'_> {
             Rule::Full => self.attention(&vec![None; self.count]),
             Rule::Latent(indexer) => self.latent(indexer),
             Rule::LatentWindowed => self.latent_windowed(),
+            Rule::Indexed => self.indexed(),
             Rule::Compressed => self.compressed(),
             Rule::Parallel => self.parallel(),
             Rule::Looped => self.looped(),
@@ -115,9 +116,10 @@ impl Keys<'_> {
                 return Ok(vec![0; self.count]);
             }
             Indexer::Always => return Ok(vec![self.require(length)?; self.count]),
-            Indexer::Listed | Indexer::Optional => {}
+            Indexer::Listed | Indexer::Pooled | Indexer::Optional => {}
         }
-        let length = self.require(length)?;
+        let parts = if indexer == Indexer::Pooled { POOLED_PARTS } else { 1 };
+        let length = self.require(length)?.saturating_mul(parts);
         let marks = self.indexer_marks(indexer)?.into_iter();
         Ok(marks.map(|mark| if mark == 0 { 0 } else { length }).collect())
     }
@@ -128,9 +130,29 @@ impl Keys<'_> {
         let is_new = self.number("context_length")?.unwrap_or(0) >= 1 << 20;
         match (marks, indexer) {
             (Some(marks), _) => Ok(marks),
+            (None, Indexer::Pooled) => Ok(vec![1; self.count]),
             (None, Indexer::Listed) if !is_new => Ok(vec![1; self.count]),
             (None, _) => Err(GgufError::MissingKey { key: self.key(types) }),
         }
+    }
+
+    /// Returns grouped caches, and a key for an indexer in all but the leading dense layers.
+    fn indexed(&self) -> Result<Vec<Cache>, GgufError> {
+        let indexer_length = self.require("attention.indexer.key_length")?;
+        let dense = self.number("leading_dense_block_count")?.unwrap_or(0);
+        let dense = usize::try_from(dense).unwrap_or(self.count);
+        let mut layers = self.attention(&vec![None; self.count])?;
+        for layer in layers.iter_mut().skip(dense) {
+            if let Cache::Grouped { kv_heads, key_length, value_length, .. } = *layer {
+                *layer = Cache::GroupedWithIndexer {
+                    kv_heads,
+                    key_length,
+                    value_length,
+                    indexer_length,
+                };
+            }
+        }
+        Ok(layers)
     }
 
     /// Returns MLA caches with vectors of another length in the layers with a window, which have
@@ -182,13 +204,16 @@ impl Keys<'_> {
         Ok(layers.map(|layer| with_state(layer, state)).collect())
     }
 
-    /// A model that passes its layers more than once has a cache for each pass, on GPUs that
-    /// depend on the number of passes.
+    /// Returns a cache for each pass through the layers, as more heads of each layer.
     fn looped(&self) -> Result<Vec<Cache>, GgufError> {
-        match self.number("num_loops")?.unwrap_or(1) {
-            1 => self.attention(&vec![None; self.count]),
-            _ => Err(GgufError::MissingKey { key: self.key("num_loops of 1") }),
+        let passes = self.number(architectures::NANBEIGE_PASSES)?.unwrap_or(1).max(1);
+        let mut layers = self.attention(&vec![None; self.count])?;
+        for layer in &mut layers {
+            if let Cache::Grouped { kv_heads, .. } = layer {
+                *kv_heads = kv_heads.saturating_mul(passes);
+            }
         }
+        Ok(layers)
     }
 
     fn hybrid(&self, recurrent: RecurrentLayers, kind: Attention) -> Result<Vec<Cache>, GgufError> {
@@ -372,6 +397,9 @@ impl Keys<'_> {
         self.number(name)?.ok_or_else(|| GgufError::MissingKey { key: self.key(name) })
     }
 }
+
+/// The parts of a row in the cache of an indexer that pools tokens: key, gate and pooled key.
+const POOLED_PARTS: u64 = 3;
 
 /// The tokens of one compressed key where an indexer selects among the keys, and where none does:
 /// the two ratios that llama.cpp knows.

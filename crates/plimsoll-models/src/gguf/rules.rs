@@ -11,6 +11,9 @@ pub enum Rule {
     Latent(Indexer),
     /// Like `Latent`, with vectors of another length in the layers with a window.
     LatentWindowed,
+    /// Keys and values of all tokens, and a key for an indexer in all layers but the leading dense
+    /// ones.
+    Indexed,
     /// Keys of a window, and compressed keys of all tokens.
     Compressed,
     /// Keys and values; some layers keep only those of a sliding window.
@@ -21,7 +24,7 @@ pub enum Rule {
     Hybrid(RecurrentLayers, Attention),
     /// A state of fixed size beside keys and values in every layer.
     Parallel,
-    /// Keys and values of all tokens, if the layers are not passed more than once.
+    /// Keys and values of all tokens, once for each pass through the layers.
     Looped,
 }
 
@@ -33,6 +36,8 @@ pub enum Indexer {
     /// The layers that `attention.indexer.types` marks. Without that list, all layers of models
     /// with a context of less than a million tokens, which is how older conversions are.
     Listed,
+    /// The layers that the list marks, or all. A row has a key, its gate and the key of a pool.
+    Pooled,
     /// The layers that the list marks; none in a model without `attention.indexer.top_k`.
     Optional,
 }

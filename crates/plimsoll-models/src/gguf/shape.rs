@@ -9,8 +9,8 @@ use super::error::{GgufError, ShapeProblem};
 use super::header::Header;
 use super::tensor::Tensor;
 use super::value::Metadata;
-use super::{identity, layers, split, split_inputs};
-use crate::shape::{Format, Gate, Shape, TensorRank, TensorRole, Weights};
+use super::{additions, identity, layers, split, split_inputs};
+use crate::shape::{Contents, Format, Gate, LayerPasses, Shape, TensorRank, TensorRole, Weights};
 use crate::source::Sourced;
 
 /// The largest number of layers. llama.cpp accepts 512 (`LLAMA_MAX_LAYERS`).
@@ -28,6 +28,9 @@ pub fn read(path: &Path) -> Result<Shape, GgufError> {
 pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
     let metadata = &parts.first().ok_or_else(missing_architecture)?.metadata;
     let name = metadata.text(ARCHITECTURE_KEY)?.ok_or_else(missing_architecture)?;
+    if let Some(addition) = additions::read(parts, name)? {
+        return Ok(addition);
+    }
     let count = layer_count(metadata, name)?;
     let row = architectures::find(name);
     let (weights, unloaded) = loaded_weights(parts, name, count)?;
@@ -54,6 +57,19 @@ pub fn from_headers(parts: &[Header]) -> Result<Shape, GgufError> {
         split_inputs: split_inputs::read(metadata, name)?,
         absent: absent(parts),
         remarks: remarks(parts, unloaded),
+        passes: passes(metadata, name)?,
+        contents: Contents::Model,
+        additions: Vec::new(),
+    })
+}
+
+/// Returns the passes through the layers, whose number is under a key of its own.
+fn passes(metadata: &Metadata, name: &str) -> Result<LayerPasses, GgufError> {
+    let key = architectures::find(name).and_then(|row| row.passes);
+    let passes = key.map(|key| metadata.number(&format!("{name}.{key}"))).transpose()?.flatten();
+    Ok(match passes {
+        Some(2..) => LayerPasses::Several,
+        Some(_) | None => LayerPasses::Once,
     })
 }
 
@@ -105,7 +121,7 @@ fn vocabulary(
     }
 }
 
-fn tensors(parts: &[Header]) -> impl Iterator<Item = &Tensor> {
+pub(super) fn tensors(parts: &[Header]) -> impl Iterator<Item = &Tensor> {
     parts.iter().flat_map(|part| &part.tensors)
 }
 
@@ -136,12 +152,7 @@ fn loaded_weights(
 fn weights(parts: &[Header], name: &str, count: usize) -> Result<Weights, GgufError> {
     let mut weights = Weights::with_layers(count);
     for tensor in tensors(parts) {
-        let added = weights.add(&role(&tensor.name), rank(&tensor.shape), tensor.bytes);
-        added.ok_or_else(|| GgufError::TensorShape {
-            name: tensor.name.clone(),
-            shape: tensor.shape.clone(),
-            problem: ShapeProblem::ModelTooLarge,
-        })?;
+        add_tensor(&mut weights, &role(&tensor.name), tensor)?;
     }
     // llama.cpp uses the embedding matrix as output matrix if the file has none.
     let has_output =
@@ -153,6 +164,19 @@ fn weights(parts: &[Header], name: &str, count: usize) -> Result<Weights, GgufEr
     Ok(weights)
 }
 
+pub(super) fn add_tensor(
+    weights: &mut Weights,
+    role: &TensorRole,
+    tensor: &Tensor,
+) -> Result<(), GgufError> {
+    let added = weights.add(role, rank(&tensor.shape), tensor.bytes);
+    added.ok_or_else(|| GgufError::TensorShape {
+        name: tensor.name.clone(),
+        shape: tensor.shape.clone(),
+        problem: ShapeProblem::ModelTooLarge,
+    })
+}
+
 fn rank(shape: &[u64]) -> TensorRank {
     if shape.iter().skip(1).all(|length| *length == 1) {
         TensorRank::Vector
@@ -162,7 +186,7 @@ fn rank(shape: &[u64]) -> TensorRank {
 }
 
 /// Returns the role of a tensor by its name. llama.cpp puts the `Embedding` group on the host.
-fn role(name: &str) -> TensorRole {
+pub(super) fn role(name: &str) -> TensorRole {
     if let Some((number, _)) = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
         return number.parse().map_or(TensorRole::Other, TensorRole::Layer);
     }
@@ -193,7 +217,7 @@ fn gate(
     Ok(if is_single && !has_gate { Gate::Absent } else { Gate::Present })
 }
 
-fn absent(parts: &[Header]) -> Bytes {
+pub(super) fn absent(parts: &[Header]) -> Bytes {
     parts.iter().map(Header::absent).fold(Bytes::ZERO, Bytes::plus)
 }
 

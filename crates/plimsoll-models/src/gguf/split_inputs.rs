@@ -9,7 +9,7 @@
 
 use super::error::GgufError;
 use super::value::Metadata;
-use crate::shape::SplitInputs;
+use crate::shape::{IndexerSteps, SplitInputs};
 
 /// The tensors that an architecture keeps besides the hidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,30 @@ const INPUTS: &[(&str, Input)] = &[
     ("rwkv6", steps(Width::Hidden, 0, [6, 0, 6, 0])),
     ("rwkv7", steps(Width::Hidden, 3, [11, 0, 5, 0])),
     ("deepseek32", steps(Width::Hidden, 15, [0, 0, 0, 0])),
+    ("kimi-k3", steps(Width::Hidden, 0, [0, 0, 39, 46])),
+    ("glm5-next", steps(Width::Hidden, 4, [1, 0, 13, 25])),
     ("glm-dsa", steps(Width::Hidden, 15, [1, 0, 0, 0])),
 ];
 
+/// The steps of indexers that select blocks or pools of tokens: on a single GPU, on the first and
+/// on each further one of a split model, and for each layer there. On a further GPU, llama.cpp
+/// copies the part of a mask that each layer of MiniMax M3 uses, once for each pipeline copy.
+const INDEXERS: &[(&str, [u64; 4])] = &[("minimax-m3", [8, 7, 4, 4]), ("glm5-next", [5, 7, 9, 0])];
+
 /// Returns the inputs of a model.
 pub fn read(metadata: &Metadata, architecture: &str) -> Result<SplitInputs, GgufError> {
+    let indexer = INDEXERS.iter().find(|(name, _)| *name == architecture);
+    let indexer = indexer.map(|(_, steps)| IndexerSteps {
+        on_single_gpu: steps[0],
+        on_first_gpu: steps[1],
+        on_further_gpus: steps[2],
+        per_layer: steps[3],
+    });
+    let inputs = inputs(metadata, architecture)?;
+    Ok(SplitInputs { indexer: indexer.unwrap_or_default(), ..inputs })
+}
+
+fn inputs(metadata: &Metadata, architecture: &str) -> Result<SplitInputs, GgufError> {
     let Some((_, input)) = INPUTS.iter().find(|(name, _)| *name == architecture) else {
         return Ok(SplitInputs::default());
     };

@@ -7,7 +7,8 @@
 use super::command::{CommandLine, LaunchCommand, MAX_FLAG_VALUE, environment};
 use super::error::{RenderError, ReservedReason};
 use super::reserved::{self, Reserved, Syntax};
-use super::spec::{LaunchSpec, LayerSplit, MemoryBasis, UserOptions};
+use super::spec::{AddedPaths, LaunchSpec, LayerSplit, MemoryBasis, UserOptions};
+use crate::shape::DRAFTED_TOKENS;
 
 pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchCommand, RenderError> {
     let settings = &spec.settings;
@@ -35,6 +36,7 @@ pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchComm
     let offload = GpuOffload::new(spec);
     line.flag("--n-gpu-layers", offload.layers);
     offload.split.iter().for_each(|(flag, value)| line.flag(flag, value));
+    add_files(&mut line, spec, offload.layers);
     Ok(LaunchCommand {
         argv: line.finish(user),
         env: environment(user, []),
@@ -45,6 +47,25 @@ pub(super) fn render(spec: &LaunchSpec, user: &UserOptions) -> Result<LaunchComm
             "a config.ini of llama.cpp on the runner can add flags, such as those of a draft model",
         ],
     })
+}
+
+/// Adds the files that are loaded beside the model. A draft model is not used without its type.
+fn add_files(line: &mut CommandLine, spec: &LaunchSpec, gpu_layers: &str) {
+    let AddedPaths { projector, adapters, draft } = &spec.additions;
+    if let Some(path) = projector {
+        line.flag("--mmproj", path);
+    }
+    if !adapters.is_empty() {
+        line.flag("--lora", adapters.join(","));
+    }
+    if let Some(path) = draft {
+        line.flag("--spec-draft-model", path);
+        line.flag("--spec-type", "draft-simple");
+        line.flag("--spec-draft-n-max", DRAFTED_TOKENS);
+        line.flag("--spec-draft-ngl", gpu_layers);
+        line.flag("--spec-draft-type-k", "f16");
+        line.flag("--spec-draft-type-v", "f16");
+    }
 }
 
 /// The flag that limits the prompts that the server keeps in host memory. Its default is 8 GiB per
@@ -246,21 +267,36 @@ pub(super) const FLAGS: &[Reserved] = &[
     },
 ];
 
-/// Flags that load files besides the model. No estimate includes them, but declared memory can.
+/// Flags of files beside the model. The estimate counts those that are declared; declared memory
+/// can include the others.
 const ADDITIONS: &[Reserved] = &[
     Reserved {
-        names: &["-mm", "--mmproj", "-mmu", "--mmproj-url", "-mmdev", "--mmproj-device"],
+        names: &["-mm", "--mmproj"],
+        reason: ReservedReason::SetBy("runtime.llama_cpp.mmproj"),
+    },
+    Reserved {
+        names: &["-mmu", "--mmproj-url", "-mmdev", "--mmproj-device"],
         reason: ReservedReason::OnlyDeclared("it loads a projector"),
     },
     Reserved {
-        names: &["--lora", "--lora-scaled", "--control-vector", "--control-vector-scaled"],
+        names: &["--image-max-tokens", "--mtmd-batch-max-tokens"],
+        reason: ReservedReason::OnlyDeclared("it enlarges the buffers of a projector"),
+    },
+    Reserved { names: &["--lora"], reason: ReservedReason::SetBy("runtime.llama_cpp.lora") },
+    Reserved {
+        names: &["--lora-scaled", "--control-vector", "--control-vector-scaled"],
         reason: ReservedReason::OnlyDeclared("it loads additional tensors"),
     },
     Reserved {
+        names: &["-md", "--model-draft", "--spec-draft-model"],
+        reason: ReservedReason::SetBy("runtime.llama_cpp.draft"),
+    },
+    Reserved {
+        names: &["--spec-draft-n-max"],
+        reason: ReservedReason::OnlyDeclared("it keeps the scores of each drafted token"),
+    },
+    Reserved {
         names: &[
-            "-md",
-            "--model-draft",
-            "--spec-draft-model",
             "-hfd",
             "-hfrd",
             "--hf-repo-draft",

@@ -23,10 +23,20 @@ pub struct LaunchSpec {
     pub memory: MemoryBasis,
     /// The memory that the runtime uses outside its own pool.
     pub overhead: Overhead,
+    /// The files that llama-server loads beside the model.
+    pub additions: AddedPaths,
     /// The model's heads, if they are known.
     pub heads: Option<Heads>,
     /// The layers on each GPU, for the runtimes that split by layers.
     pub layers: LayerSplit,
+}
+
+/// The paths of the files that llama-server loads beside a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AddedPaths {
+    pub projector: Option<String>,
+    pub adapters: Vec<String>,
+    pub draft: Option<String>,
 }
 
 /// The origin of the charges.
@@ -77,9 +87,9 @@ impl Heads {
     pub(super) fn common(heads: &[u64], layers: &[Cache]) -> Option<Heads> {
         let attention = heads.iter().copied().filter(|heads| *heads > 0).reduce(gcd)?;
         let mut kv = layers.iter().filter_map(|cache| match cache {
-            Cache::Grouped { kv_heads, .. } | Cache::GroupedWithState { kv_heads, .. } => {
-                Some(*kv_heads)
-            }
+            Cache::Grouped { kv_heads, .. }
+            | Cache::GroupedWithState { kv_heads, .. }
+            | Cache::GroupedWithIndexer { kv_heads, .. } => Some(*kv_heads),
             Cache::Latent { .. }
             | Cache::Compressed { .. }
             | Cache::Recurrent { .. }

@@ -16,7 +16,19 @@ fn spec(runtime: RuntimeKind, gpus: usize, charge: Bytes, total: Bytes) -> Launc
     let layers = LayerSplit::Equal;
     let model = "m".to_string();
     let memory = MemoryBasis::Known;
-    LaunchSpec { program: None, model, settings, devices, memory, overhead, heads: None, layers }
+    let additions = AddedPaths::default();
+    let heads = None;
+    LaunchSpec {
+        program: None,
+        model,
+        settings,
+        devices,
+        memory,
+        overhead,
+        additions,
+        heads,
+        layers,
+    }
 }
 
 fn on_one_gpu(runtime: RuntimeKind) -> LaunchSpec {
@@ -167,17 +179,43 @@ fn prompts_are_kept_in_host_memory_only_if_the_user_says_how_much() {
 }
 
 #[test]
-fn projectors_adapters_and_drafts_need_declared_memory() {
+fn files_beside_a_model_are_declared_as_such_or_need_declared_memory() {
     let mut spec = on_one_gpu(RuntimeKind::LlamaCpp);
-    for flag in ["--mmproj", "--lora", "-md", "--spec-type"] {
+    for (flag, answer) in [
+        ("--mmproj", "declare that instead"),
+        ("--lora", "declare that instead"),
+        ("-md", "declare that instead"),
+        ("--spec-type", "needs declared `memory`"),
+        ("--control-vector", "needs declared `memory`"),
+        ("--image-max-tokens", "needs declared `memory`"),
+    ] {
         let args = [flag, "value"].map(str::to_string).to_vec();
         let user = UserOptions { args, ..UserOptions::default() };
         spec.memory = MemoryBasis::Known;
         let error = render(&spec, &user).expect_err("is rejected").to_string();
-        assert!(error.contains("needs declared `memory`"), "{error}");
+        assert!(error.contains(answer), "{error}");
         spec.memory = MemoryBasis::Declared;
         assert!(render(&spec, &user).expect("renders").argv.contains(&flag.to_string()));
     }
+}
+
+#[test]
+fn declared_files_beside_a_model_become_flags() {
+    let mut spec = on_one_gpu(RuntimeKind::LlamaCpp);
+    let alone = render(&spec, &UserOptions::default()).expect("renders").argv;
+    spec.additions = AddedPaths {
+        projector: Some("/m/mmproj.gguf".to_string()),
+        adapters: vec!["/m/a.gguf".to_string(), "/m/b.gguf".to_string()],
+        draft: Some("/m/draft.gguf".to_string()),
+    };
+    let argv = render(&spec, &UserOptions::default()).expect("renders").argv.join(" ");
+    let added = argv.strip_prefix(&alone.join(" ")).expect("they follow the other flags");
+    assert_eq!(
+        added,
+        " --mmproj /m/mmproj.gguf --lora /m/a.gguf,/m/b.gguf --spec-draft-model /m/draft.gguf \
+         --spec-type draft-simple --spec-draft-n-max 3 --spec-draft-ngl all \
+         --spec-draft-type-k f16 --spec-draft-type-v f16"
+    );
 }
 
 #[test]
@@ -360,7 +398,12 @@ fn reserved_arguments_are_rejected_in_every_spelling() {
         (RuntimeKind::LlamaCpp, &["--ctx-size=1"], "`context`"),
         (RuntimeKind::LlamaCpp, &["-ngl", "1"], "charged GPUs"),
         (RuntimeKind::LlamaCpp, &["-fit", "on"], "the context is the charged one"),
-        (RuntimeKind::LlamaCpp, &["--threads", "4", "-md", "draft.gguf"], "second model"),
+        (
+            RuntimeKind::LlamaCpp,
+            &["--threads", "4", "-md", "draft.gguf"],
+            "runtime.llama_cpp.draft",
+        ),
+        (RuntimeKind::LlamaCpp, &["--spec-type", "draft-mtp"], "second model"),
         (RuntimeKind::LlamaCpp, &["--gpt-oss-20b-default"], "it sets model, context and batch"),
         (RuntimeKind::Ollama, &["--verbose"], "takes no arguments"),
     ] {
@@ -448,6 +491,7 @@ fn any_spec() -> impl Strategy<Value = LaunchSpec> {
                 devices,
                 memory: MemoryBasis::Known,
                 overhead,
+                additions: AddedPaths::default(),
                 heads: None,
                 layers: LayerSplit::Equal,
             }

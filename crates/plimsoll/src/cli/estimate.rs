@@ -44,6 +44,15 @@ pub(crate) struct EstimateArgs {
     /// Disable flash attention
     #[arg(long)]
     pub(crate) no_flash_attention: bool,
+    /// A projector that llama.cpp loads beside the model
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) mmproj: Option<PathBuf>,
+    /// A LoRA adapter that llama.cpp loads beside the model; can be repeated
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) lora: Vec<PathBuf>,
+    /// A draft model that llama.cpp loads beside the model
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) draft: Option<PathBuf>,
     /// Check whether the model fits GPUs of this size, and which context, number of requests, KV
     /// type and number of GPUs would
     #[arg(long, value_name = "SIZE")]

@@ -1,5 +1,7 @@
 //! `plimsoll estimate`: the GPU memory of a model, and what fits a device.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail};
 use plimsoll_api::offline::{DeviceFitRow, EstimateOutput};
 use plimsoll_core::units::Bytes;
@@ -7,7 +9,7 @@ use plimsoll_models::estimate::{Estimate, estimate};
 use plimsoll_models::fit::{fewest_gpus, kv_type_that_fits, largest_parallel, longest_context};
 use plimsoll_models::reader::read_model;
 use plimsoll_models::settings::{RuntimeKind, Settings};
-use plimsoll_models::shape::{self, Shape};
+use plimsoll_models::shape::{self, Addition, Shape};
 
 use crate::cli::{EstimateArgs, Format};
 use crate::output::{self, Outcome};
@@ -22,7 +24,8 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
     if !args.model.exists() {
         bail!("there is no file {path}; plimsoll reads local files only");
     }
-    let shape = read_model(&args.model).with_context(|| format!("could not read {path}"))?;
+    let mut shape = read_model(&args.model).with_context(|| format!("could not read {path}"))?;
+    shape.additions = additions(args)?;
     let settings = settings(args, &shape)?;
     let mut estimate = estimate(&shape, &settings)?;
     if args.parallel.is_none() && settings.runtime == RuntimeKind::LlamaCpp {
@@ -46,6 +49,17 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
         );
     }
     Ok(Outcome::with_open(output.device.filter(|device| !device.fits)))
+}
+
+/// Reads the files that are loaded beside the model.
+fn additions(args: &EstimateArgs) -> Result<Vec<Addition>> {
+    let read = |path: &PathBuf| {
+        read_model(path).with_context(|| format!("could not read {}", path.display()))
+    };
+    let projector = args.mmproj.iter().map(|path| Ok(Addition::Projector(read(path)?)));
+    let adapters = args.lora.iter().map(|path| Ok(Addition::Adapter(read(path)?)));
+    let draft = args.draft.iter().map(|path| Ok(Addition::Draft(read(path)?)));
+    projector.chain(adapters).chain(draft).collect()
 }
 
 fn device_fit(

@@ -28,7 +28,7 @@ pub(crate) fn estimate(page: &mut Page, output: &EstimateOutput) {
         gpus(page, &estimate.gpus, format);
     }
     notes(page, estimate, format);
-    if let Some(device) = device {
+    if let Some(device) = device.as_ref().filter(|_| estimate.all.total.is_some()) {
         fits(page, device, output, format);
     }
 }
@@ -73,7 +73,9 @@ fn verdict(
     } else {
         (BAD, format!("does not fit {size}, {} short", format.show_difference(largest, memory)))
     };
-    page.pieces(0, &[(STRONG, &need), (PLAIN, "; "), (style, &answer)]);
+    let gpus = device.fewest_gpus.filter(|_| !device.fits);
+    let advice = gpus.map(|gpus| format!("; fits with --gpus {gpus}")).unwrap_or_default();
+    page.pieces(0, &[(STRONG, &need), (PLAIN, "; "), (style, &answer), (PLAIN, &advice)]);
 }
 
 fn facts(model: &ModelFileRow, settings: &Settings) -> [(&'static str, String); 4] {

@@ -22,6 +22,11 @@ fn spec(gpus: usize) -> LaunchSpec {
         devices: vec![DeviceCharge { charge: Bytes::gib(20), total: None }; gpus],
         memory: MemoryBasis::Known,
         overhead: Overhead::default_of(RuntimeKind::LlamaCpp),
+        additions: AddedPaths {
+            projector: Some("/no/projector.gguf".to_string()),
+            adapters: vec!["/no/adapter.gguf".to_string()],
+            draft: Some("/no/draft.gguf".to_string()),
+        },
         heads: None,
         layers: LayerSplit::Equal,
     }
