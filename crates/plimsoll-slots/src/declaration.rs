@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::runtime::{Kv, Runtime};
+
+pub use crate::runtime::AddedFile;
 use crate::size::{Memory, Span};
 
 /// The declaration of a model.
@@ -86,9 +88,16 @@ fn five_minutes() -> Span {
 }
 
 impl Declaration {
-    /// Returns the file that a runner must have for the model: its runtime loads it, or nothing
-    /// else states its memory.
-    pub fn required_file(&self) -> Option<&str> {
+    /// Returns the files that a runner must have for the model: its own, and those that its server
+    /// loads beside it.
+    pub fn required_files(&self) -> Vec<&str> {
+        let added = self.runtime.added_files();
+        let added = added.into_iter().map(|(_, path)| path);
+        self.required_file().into_iter().chain(added).collect()
+    }
+
+    /// Returns the model's own file, if its runtime loads it or nothing else states its memory.
+    fn required_file(&self) -> Option<&str> {
         let file = self.file.as_deref()?;
         let is_loaded = match &self.runtime {
             Runtime::LlamaCpp(_) => true,

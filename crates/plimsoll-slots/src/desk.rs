@@ -44,6 +44,7 @@ mod reservation;
 mod reservations;
 mod runners;
 mod seating;
+mod served_files;
 mod serving;
 mod sessions;
 mod slots;

@@ -38,7 +38,11 @@ pub fn launch_spec(
             Some(size) => Overhead::declared(size.0),
             None => Overhead::default_of(kind),
         },
-        additions: AddedPaths::default(),
+        additions: AddedPaths {
+            projector: options.mmproj.clone(),
+            adapters: options.lora.clone(),
+            draft: options.draft.clone(),
+        },
         heads: options.heads.map(|attention| Heads { attention, kv: None }),
     };
     Some((spec, UserOptions { args: options.args.clone(), env: options.env.clone() }))

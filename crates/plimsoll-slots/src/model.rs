@@ -11,7 +11,7 @@ use plimsoll_models::settings::RuntimeKind;
 use serde::{Deserialize, Serialize};
 
 use crate::launch_spec::launch_spec;
-use crate::runtime::{Runtime, ServerOptions};
+use crate::runtime::{AddedFile, Runtime, ServerOptions};
 use crate::size::{Memory, Size};
 use crate::template::TemplateError;
 
@@ -70,6 +70,8 @@ pub enum ModelProblem {
     MeasuredVllm,
     #[error("{file:?} is not an absolute path")]
     RelativeFile { file: String },
+    #[error("{file:?} is not an absolute path without a comma or a quotation mark")]
+    RelativeAddition { option: &'static str, file: String },
     #[error("is missing; declare it, or the model's `file`")]
     MissingModelOrFile,
     #[error("is missing; it is the model's name in Ollama's store")]
@@ -129,7 +131,8 @@ impl ModelProblem {
             ModelProblem::MissingModelOrFile
             | ModelProblem::MissingOllamaModel
             | ModelProblem::ModelAndFile { .. } => return runtime_field(declared, "model"),
-            ModelProblem::UnsupportedOption { option, .. } => {
+            ModelProblem::UnsupportedOption { option, .. }
+            | ModelProblem::RelativeAddition { option, .. } => {
                 return runtime_field(declared, option);
             }
             ModelProblem::ControlCharacter { field, .. } => {
@@ -231,6 +234,7 @@ fn validate(declared: &Declaration) -> Result<Vec<u16>, ModelProblem> {
     let sizes = sizes(declared)?;
     check_memory(declared, &sizes)?;
     check_file(declared)?;
+    check_added_files(declared)?;
     command::check_environment(&declared.runtime)?;
     match &declared.runtime {
         Runtime::Command(command) => command::check(command, declared)?,
@@ -317,16 +321,37 @@ fn check_file(declared: &Declaration) -> Result<(), ModelProblem> {
     Ok(())
 }
 
+/// Checks the paths of the files beside the model. llama-server takes a list with commas.
+fn check_added_files(declared: &Declaration) -> Result<(), ModelProblem> {
+    for (added, path) in declared.runtime.added_files() {
+        let is_odd = |c: char| c.is_control() || c == ',' || c == '"';
+        if !path.starts_with('/') || path.chars().any(is_odd) {
+            let option = match added {
+                AddedFile::Projector => "mmproj",
+                AddedFile::Adapter => "lora",
+                AddedFile::Draft => "draft",
+            };
+            return Err(ModelProblem::RelativeAddition { option, file: path.to_string() });
+        }
+    }
+    Ok(())
+}
+
 fn check_options(declared: &Declaration, options: &ServerOptions) -> Result<(), ModelProblem> {
     let Some(runtime) = declared.runtime.kind() else { return Ok(()) };
-    let unsupported = match runtime {
-        RuntimeKind::Vllm => {
-            [options.ubatch.map(|_| "ubatch"), options.flash_attention.map(|_| "flash_attention")]
-        }
-        RuntimeKind::LlamaCpp => [options.heads.map(|_| "heads"), None],
-        RuntimeKind::Ollama => [options.heads.map(|_| "heads"), options.ubatch.map(|_| "ubatch")],
-    };
-    if let Some(option) = unsupported.into_iter().flatten().next() {
+    use RuntimeKind::{LlamaCpp, Ollama, Vllm};
+    let known_to: [(&'static str, bool, &[RuntimeKind]); 6] = [
+        ("ubatch", options.ubatch.is_some(), &[LlamaCpp]),
+        ("flash_attention", options.flash_attention.is_some(), &[LlamaCpp, Ollama]),
+        ("heads", options.heads.is_some(), &[Vllm]),
+        ("mmproj", options.mmproj.is_some(), &[LlamaCpp]),
+        ("lora", !options.lora.is_empty(), &[LlamaCpp]),
+        ("draft", options.draft.is_some(), &[LlamaCpp]),
+    ];
+    let mut unsupported = known_to.into_iter().filter_map(|(option, is_set, runtimes)| {
+        (is_set && !runtimes.contains(&runtime)).then_some(option)
+    });
+    if let Some(option) = unsupported.next() {
         return Err(ModelProblem::UnsupportedOption { runtime, option });
     }
     match (runtime, &options.model, &declared.file) {

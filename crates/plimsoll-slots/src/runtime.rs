@@ -47,6 +47,14 @@ impl Runtime {
     }
 }
 
+/// A kind of file that a server loads beside a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddedFile {
+    Projector,
+    Adapter,
+    Draft,
+}
+
 /// A program with its arguments. `{memory_mib}` and others are replaced from the charge; `{{` is a
 /// brace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -91,6 +99,15 @@ pub struct ServerOptions {
     /// Not for vLLM: computes attention without its full matrix; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash_attention: Option<bool>,
+    /// llama.cpp only: the absolute path of a projector for images on the runners.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mmproj: Option<String>,
+    /// llama.cpp only: the absolute paths of LoRA adapters on the runners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lora: Vec<String>,
+    /// llama.cpp only: the absolute path of a draft model for speculative decoding on the runners.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
     /// vLLM only: the number of attention heads. The number of GPUs must divide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u64>,
@@ -128,6 +145,16 @@ impl Runtime {
             Runtime::LlamaCpp(options) => Some((RuntimeKind::LlamaCpp, options)),
             Runtime::Ollama(options) => Some((RuntimeKind::Ollama, options)),
         }
+    }
+
+    /// Returns the files that the server loads beside the model, with their paths.
+    pub fn added_files(&self) -> Vec<(AddedFile, &str)> {
+        let Runtime::LlamaCpp(options) = self else { return Vec::new() };
+        let ServerOptions { mmproj, lora, draft, .. } = options;
+        let projector = mmproj.iter().map(|path| (AddedFile::Projector, path.as_str()));
+        let adapters = lora.iter().map(|path| (AddedFile::Adapter, path.as_str()));
+        let draft = draft.iter().map(|path| (AddedFile::Draft, path.as_str()));
+        projector.chain(adapters).chain(draft).collect()
     }
 
     /// Returns the kind of model server; `None` for any other program.

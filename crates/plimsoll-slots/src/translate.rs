@@ -100,7 +100,7 @@ fn node_rules(model: &Model) -> NodeRules {
     NodeRules {
         all: label_requirements(&placement.required),
         preferred,
-        files: model.declared().required_file().map(Name::from).into_iter().collect(),
+        files: model.declared().required_files().into_iter().map(Name::from).collect(),
         ..NodeRules::default()
     }
 }

@@ -10,6 +10,7 @@ use plimsoll_models::shape::Shape;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeLog;
+use super::served_files::{self, Files};
 use crate::memory::{self, Measured, MemoryFacts, Need};
 use crate::model::Model;
 use crate::size::Span;
@@ -30,7 +31,9 @@ pub(super) struct Models {
     /// The most memory that slots of a model were measured to use, by number of GPUs.
     measured: BTreeMap<String, BTreeMap<u16, Measured>>,
     /// The content of model files, by path and runner.
-    files: BTreeMap<String, BTreeMap<Name, FileContent>>,
+    files: Files,
+    /// The files of models that load more than one, by model and runner; derived from `files`.
+    combined: Files,
     /// The files that a model's memory must be read from; derived from the declarations.
     wanted_files: BTreeSet<String>,
     /// Models with `prewarm` that no empty fleet could hold. Not journalled: after a restart each
@@ -69,7 +72,7 @@ pub struct ModelsState {
     declared: Vec<Arc<Model>>,
     load_times: BTreeMap<String, Span>,
     measured: BTreeMap<String, BTreeMap<u16, Measured>>,
-    files: BTreeMap<String, BTreeMap<Name, FileContent>>,
+    files: Files,
 }
 
 /// A model that cannot be decided about yet: its memory is in a file that no runner has read.
@@ -90,6 +93,7 @@ impl Models {
         let ModelsState { load_times, measured, files, .. } = state;
         let mut models = Models { declared, load_times, measured, files, ..Models::default() };
         models.derive_wanted_files();
+        models.derive_combined();
         models
     }
 
@@ -104,6 +108,8 @@ impl Models {
 
     /// Makes a change; the same for a new one and for recovery.
     pub(super) fn apply(&mut self, change: ModelChange) {
+        let is_about_files =
+            !matches!(change, ModelChange::Loaded { .. } | ModelChange::Measured { .. });
         match change {
             ModelChange::Declared(model) => {
                 self.declared.insert(model.name().to_string(), model);
@@ -128,6 +134,26 @@ impl Models {
                 self.files.retain(|_, found| !found.is_empty());
             }
         }
+        if is_about_files {
+            self.derive_combined();
+        }
+    }
+
+    /// Combines the files of the models that load more than one.
+    fn derive_combined(&mut self) {
+        let several = self.declared.values().map(|model| model.declared());
+        let several = several.filter(|declared| !declared.runtime.added_files().is_empty());
+        let combined =
+            several.map(|model| (model.name.clone(), served_files::combined(model, &self.files)));
+        self.combined = combined.collect();
+    }
+
+    /// Returns the content of a model's files, by runner.
+    fn files_of(&self, model: &Model) -> Option<&BTreeMap<Name, FileContent>> {
+        match self.combined.get(model.name()) {
+            Some(combined) => Some(combined),
+            None => self.files.get(model.declared().file.as_ref()?),
+        }
     }
 
     fn change(&mut self, log: &mut ChangeLog, change: ModelChange) {
@@ -136,7 +162,7 @@ impl Models {
     }
 
     fn derive_wanted_files(&mut self) {
-        let files = self.declared.values().filter_map(|model| model.declared().required_file());
+        let files = self.declared.values().flat_map(|model| model.declared().required_files());
         self.wanted_files = files.map(str::to_string).collect();
     }
 
@@ -190,7 +216,7 @@ impl Models {
         content: FileContent,
     ) -> Vec<String> {
         let needs_it =
-            |model: &&Arc<Model>| model.declared().required_file() == Some(path.as_str());
+            |model: &&Arc<Model>| model.declared().required_files().contains(&path.as_str());
         let affected = self.declared.values().filter(needs_it);
         let affected = affected.map(|model| model.name().to_string()).collect();
         if self.files.get(&path).and_then(|known| known.get(runner)) != Some(&content) {
@@ -253,13 +279,12 @@ impl Models {
 
     /// Returns the facts about a model's memory besides its declaration.
     pub(super) fn memory_facts(&self, model: &Model) -> MemoryFacts<'_> {
-        let files = model.declared().file.as_ref().and_then(|file| self.files.get(file));
-        MemoryFacts { measured: self.measured.get(model.name()), files }
+        MemoryFacts { measured: self.measured.get(model.name()), files: self.files_of(model) }
     }
 
     /// Returns the content of a model's file on a runner, if that has read it.
     pub(super) fn shape_on(&self, model: &Model, runner: &str) -> Option<&Shape> {
-        match self.files.get(model.declared().file.as_ref()?)?.get(runner)? {
+        match self.files_of(model)?.get(runner)? {
             FileContent::Model { shape } => Some(shape),
             FileContent::Unsupported { .. }
             | FileContent::Damaged { .. }
@@ -290,34 +315,60 @@ impl Models {
         files.map(|(path, _)| path.as_str().into()).collect()
     }
 
-    /// Returns why no runner can start a model; `None` if one has its file, or if it needs none.
+    /// Returns why no runner can start a model; `None` if one has its files, or if it needs none.
     pub(super) fn file_gap(&self, model: &Model) -> Option<FileGap> {
-        let file = model.declared().required_file()?;
-        let (found, file) = (self.files.get(file), file.to_string());
-        let Some(found) = found.filter(|found| !found.is_empty()) else {
-            return Some(FileGap::NotRead { file });
-        };
-        if found.values().any(FileContent::is_loadable) {
-            return None;
+        let mut everywhere: Option<BTreeSet<&Name>> = None;
+        let mut problems = BTreeMap::new();
+        let files = model.declared().required_files();
+        for file in &files {
+            let found = self.files.get(*file).filter(|found| !found.is_empty());
+            let Some(found) = found else {
+                return Some(FileGap::NotRead { file: (*file).to_string() });
+            };
+            let loadable = found.iter().filter(|(_, content)| content.is_loadable());
+            let loadable: BTreeSet<&Name> = loadable.map(|(runner, _)| runner).collect();
+            if loadable.is_empty() {
+                return Some(gap_of(file, found));
+            }
+            problems.extend(problems_of(found));
+            everywhere = Some(match everywhere {
+                Some(runners) => runners.intersection(&loadable).copied().collect(),
+                None => loadable,
+            });
         }
-        let problem = |(runner, content): (&Name, &FileContent)| {
-            Some((runner.clone(), content.problem()?.to_string()))
-        };
-        let problems = found.iter().filter_map(problem).collect();
-        let is_damaged = |content: &FileContent| matches!(content, FileContent::Damaged { .. });
-        Some(match found.values().any(is_damaged) {
-            true => FileGap::Damaged { file, problems },
-            false => FileGap::Missing { file, problems },
-        })
+        // Each file is on some runner, and all of them are on none.
+        let is_nowhere = everywhere.is_some_and(|runners| runners.is_empty());
+        is_nowhere.then(|| FileGap::Missing { file: files.join(" with "), problems })
     }
 
-    /// Returns the runners that reported a problem with a model's file.
-    pub(super) fn runners_without_file(&self, model: &Model) -> Vec<Name> {
-        let file = model.declared().required_file().and_then(|file| self.files.get(file));
-        let found = file.into_iter().flatten();
-        let lacking = found.filter(|(_, content)| !content.is_loadable());
-        lacking.map(|(runner, _)| runner.clone()).collect()
+    /// Returns the runners that reported a problem with a file of a model, with that file.
+    pub(super) fn unusable_files(&self, model: &Model) -> Vec<(Name, String)> {
+        let files = model.declared().required_files().into_iter();
+        let found = files.filter_map(|file| Some((file, self.files.get(file)?)));
+        let lacking = found.flat_map(|(file, found)| {
+            let lacking = found.iter().filter(|(_, content)| !content.is_loadable());
+            lacking.map(move |(runner, _)| (runner.clone(), file.to_string()))
+        });
+        lacking.collect()
     }
+}
+
+/// Returns why no runner can load a file.
+fn gap_of(file: &str, found: &BTreeMap<Name, FileContent>) -> FileGap {
+    let (file, problems) = (file.to_string(), problems_of(found));
+    let is_damaged = |content: &FileContent| matches!(content, FileContent::Damaged { .. });
+    match found.values().any(is_damaged) {
+        true => FileGap::Damaged { file, problems },
+        false => FileGap::Missing { file, problems },
+    }
+}
+
+/// Returns the problems that runners have with a file.
+fn problems_of(found: &BTreeMap<Name, FileContent>) -> BTreeMap<Name, String> {
+    let problem = |(runner, content): (&Name, &FileContent)| {
+        Some((runner.clone(), content.problem()?.to_string()))
+    };
+    found.iter().filter_map(problem).collect()
 }
 
 fn sum(bytes: &[Bytes]) -> u64 {

@@ -180,8 +180,7 @@ impl Desk {
     /// copied there since.
     fn inspect_again(&mut self, model: &str) {
         let Some(model) = self.models.get(model) else { return };
-        let Some(file) = model.declared().required_file().map(str::to_string) else { return };
-        for runner in self.models.runners_without_file(model) {
+        for (runner, file) in self.models.unusable_files(model) {
             self.runners.edit_live(&runner, |live| {
                 live.files.remove(&file);
             });

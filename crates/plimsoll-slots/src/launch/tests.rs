@@ -33,7 +33,7 @@ fn launch_with_file(text: &str, gib: [u64; 3], shape: Option<&Shape>) -> Launch 
     };
     let mut scheduler = Scheduler::new(Settings::default());
     let mut node = Box::new(translate::node("r", &registration));
-    node.files = model.declared().required_file().map(Name::from).into_iter().collect();
+    node.files = model.declared().required_files().into_iter().map(Name::from).collect();
     let _ = scheduler.step(Millis(0), Event::Node { node });
     let request = translate::slot_request(
         &model,

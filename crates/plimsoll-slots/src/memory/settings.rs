@@ -37,6 +37,12 @@ pub struct MemoryOptions {
     pub ubatch: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flash_attention: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mmproj: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lora: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
     /// The user's arguments, or all of those of a `command`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
@@ -59,6 +65,9 @@ impl From<&Runtime> for MemoryOptions {
                     batch: options.batch,
                     ubatch: options.ubatch,
                     flash_attention: options.flash_attention,
+                    mmproj: options.mmproj.clone(),
+                    lora: options.lora.clone(),
+                    draft: options.draft.clone(),
                     args: options.args.clone(),
                     env: options.env.clone(),
                 }
@@ -70,13 +79,17 @@ impl From<&Runtime> for MemoryOptions {
 impl MemoryOptions {
     /// Returns the name of the first option that differs.
     fn change_to(&self, declared: &MemoryOptions) -> Option<&'static str> {
-        let MemoryOptions { program, model, batch, ubatch, flash_attention, args, env } = declared;
+        let MemoryOptions { program, model, batch, ubatch, flash_attention, .. } = declared;
+        let MemoryOptions { mmproj, lora, draft, args, env, .. } = declared;
         let changes = [
             ("program", self.program != *program),
             ("model", self.model != *model),
             ("batch", self.batch != *batch),
             ("ubatch", self.ubatch != *ubatch),
             ("flash_attention", self.flash_attention != *flash_attention),
+            ("mmproj", self.mmproj != *mmproj),
+            ("lora", self.lora != *lora),
+            ("draft", self.draft != *draft),
             ("args", self.args != *args),
             ("env", self.env != *env),
         ];

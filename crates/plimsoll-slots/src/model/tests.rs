@@ -82,6 +82,31 @@ fn an_invalid_declaration_is_rejected_with_its_field() {
 }
 
 #[test]
+fn files_beside_a_model_are_llama_cpps_and_have_absolute_paths() {
+    let declared = |runtime: &str, option: &str| {
+        declare(&format!("file: /m\ncontext: 1\nruntime: {{{runtime}: {{model: m, {option}}}}}"))
+    };
+    for option in ["mmproj: /p", "lora: [/a, /b]", "draft: /d"] {
+        let llama_cpp = format!("file: /m\ncontext: 1\nruntime: {{llama_cpp: {{{option}}}}}");
+        assert!(declare(&llama_cpp).is_ok(), "{option}");
+        for runtime in ["vllm", "ollama"] {
+            let error = declared(runtime, option).expect_err("is rejected");
+            let name = option.split(':').next().expect("a name");
+            let expected = format!("runtime.{runtime}.{name}: is not supported by {runtime}");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+    for (option, field) in
+        [("mmproj: p", "mmproj"), ("lora: [/a, b]", "lora"), ("draft: \"\"", "draft")]
+    {
+        let text = format!("file: /m\ncontext: 1\nruntime: {{llama_cpp: {{{option}}}}}");
+        let error = declare(&text).expect_err("is rejected");
+        assert!(error.contains(&format!("runtime.llama_cpp.{field}")), "{error}");
+        assert!(error.contains("is not an absolute path"), "{error}");
+    }
+}
+
+#[test]
 fn vllm_cannot_be_measured_because_it_uses_what_it_is_given() {
     let declared = |runtime: &str| {
         declare(&format!("context: 4096\nmemory: measure\nruntime: {{{runtime}: {{model: x}}}}"))

@@ -12,6 +12,7 @@ mod measuring;
 mod orders;
 mod restored;
 mod runners;
+mod served_files;
 mod strange;
 
 mod world;

@@ -282,6 +282,45 @@ fn a_model_to_be_measured_is_charged_by_evidence_after_a_real_llama_server_serve
 }
 
 #[test]
+fn a_real_llama_server_serves_with_an_adapter_and_a_draft_model() {
+    let Some(program) = llama_server() else { return };
+    let rig = Rig::start();
+    rig.show_use(600 << 20);
+    let (model, adapter) = (rig.path("tiny.gguf"), rig.path("adapter.gguf"));
+    tiny_model::write_adapter(&adapter);
+    tiny_model::write(&rig.path("draft.gguf"));
+    let mut declared = declaration(&program, &model);
+    declared["runtime"]["llama_cpp"]["lora"] = json!([adapter]);
+    declared["runtime"]["llama_cpp"]["draft"] = json!(rig.path("draft.gguf"));
+    rig.declare("a", &declared);
+    let (_, endpoint) = rig.serve("a");
+    complete(&endpoint);
+    let row = rig.server().get("/api/v1/models/a");
+    let remarks = row["memory"][0]["remarks"].to_string();
+    for part in ["the LoRA adapter tiny adapter is included", "the draft model tiny is included"] {
+        assert!(remarks.contains(part), "{row}");
+    }
+    let arguments = rig.pids().into_iter().map(|pid| {
+        String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
+            .replace('\0', " ")
+    });
+    let arguments: String = arguments.collect();
+    assert!(
+        arguments.contains("--lora") && arguments.contains("--spec-type"),
+        "{arguments} {}",
+        rig.log()
+    );
+    // The projector is a model, which the estimate notices before anything is started.
+    declared["runtime"]["llama_cpp"]["mmproj"] = json!(model);
+    declared["name"] = json!("b");
+    rig.declare("b", &declared);
+    let (status, answer) = rig.reserve("b", "30s");
+    assert_eq!(status, 422, "{answer}\n{}", rig.log());
+    let detail = answer["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("mmproj must be a projector"), "{detail}");
+}
+
+#[test]
 fn a_file_that_a_real_llama_server_cannot_load_is_never_started() {
     let Some(program) = llama_server() else { return };
     let rig = Rig::start();

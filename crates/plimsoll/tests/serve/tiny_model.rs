@@ -14,14 +14,36 @@ pub(crate) const TRAINED_CONTEXT: u32 = 2048;
 
 /// Writes the model.
 pub(crate) fn write(path: &Path) {
-    let tensors = tensors();
-    let metadata = metadata();
+    write_gguf(path, metadata(), &tensors());
+}
+
+/// Writes a LoRA adapter for the queries and the networks of the model.
+pub(crate) fn write_adapter(path: &Path) {
+    const RANK: u64 = 4;
+    let metadata = vec![
+        string("general.architecture", "llama"),
+        string("general.name", "tiny adapter"),
+        string("general.type", "adapter"),
+        string("adapter.type", "lora"),
+        entry("adapter.lora.alpha", 6, &8_f32.to_le_bytes()),
+    ];
+    let mut tensors = Vec::new();
+    for layer in 0..LAYERS {
+        for (part, inputs, outputs) in [("attn_q", WIDTH, WIDTH), ("ffn_up", WIDTH, FEED_FORWARD)] {
+            tensors.push((format!("blk.{layer}.{part}.weight.lora_a"), vec![inputs, RANK]));
+            tensors.push((format!("blk.{layer}.{part}.weight.lora_b"), vec![RANK, outputs]));
+        }
+    }
+    write_gguf(path, metadata, &tensors);
+}
+
+fn write_gguf(path: &Path, metadata: Vec<Vec<u8>>, tensors: &[(String, Vec<u64>)]) {
     let mut bytes = [&b"GGUF"[..], &3_u32.to_le_bytes()].concat();
     bytes.extend((tensors.len() as u64).to_le_bytes());
     bytes.extend((metadata.len() as u64).to_le_bytes());
     metadata.into_iter().for_each(|entry| bytes.extend(entry));
     let mut offset = 0_u64;
-    for (name, shape) in &tensors {
+    for (name, shape) in tensors {
         bytes.extend(text(name));
         bytes.extend(u32::try_from(shape.len()).expect("few").to_le_bytes());
         shape.iter().for_each(|length| bytes.extend(length.to_le_bytes()));
@@ -30,7 +52,7 @@ pub(crate) fn write(path: &Path) {
         offset += (shape.iter().product::<u64>() * 4).next_multiple_of(32);
     }
     bytes.resize(bytes.len().next_multiple_of(32), 0);
-    for (name, shape) in &tensors {
+    for (name, shape) in tensors {
         bytes.extend(weights(name, shape.iter().product()));
         bytes.resize(bytes.len().next_multiple_of(32), 0);
     }
