@@ -222,8 +222,8 @@ mod tests {
         (*projector.compute.get().expect("is known"), projector.scores)
     }
 
-    /// The numbers are those of llama.cpp of November 2026 for the warm-up image, in MiB: with flash
-    /// attention, and the difference without it.
+    /// The numbers are those of llama.cpp of November 2026 for the warm-up image, in MiB: with
+    /// flash attention, and the difference without it.
     #[test]
     fn the_buffers_of_each_kind_are_a_bound_of_those_that_llama_cpp_reports() {
         let gated = |sample: Sample, width: u64, network: u64| {
