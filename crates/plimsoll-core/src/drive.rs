@@ -125,6 +125,17 @@ impl Drive {
         self.next_seq
     }
 
+    /// Gives the next record another number.
+    ///
+    /// # Panics
+    ///
+    /// If records wait that have numbers already.
+    pub(crate) fn renumber(&mut self, next_seq: u64) {
+        let has_numbered = !self.waiting.is_empty() || !self.in_flight.is_empty();
+        assert!(!has_numbered, "records that wait have numbers");
+        self.next_seq = next_seq;
+    }
+
     /// Returns the last event that is not part of a batch yet, with its outcome.
     pub fn latest(&self) -> Option<(&Record, &Outcome)> {
         self.waiting.last().map(|(record, outcome)| (record, outcome))

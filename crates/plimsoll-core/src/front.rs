@@ -261,6 +261,17 @@ impl<F: Front> Host<F> {
         NextNumbers { record: self.drive.next_seq(), changes: self.next_changes }
     }
 
+    /// Continues with other numbers: those of a journal to which the state so far does not belong.
+    ///
+    /// # Panics
+    ///
+    /// If a record waits to become durable, because it has a number already.
+    pub fn renumber(&mut self, next: NextNumbers) {
+        assert!(!self.is_in_flight, "a batch in flight has numbers");
+        self.drive.renumber(next.record);
+        self.next_changes = next.changes;
+    }
+
     /// Returns the whole state, to recover from later.
     pub fn checkpoint(&self) -> Checkpoint<F::State> {
         Checkpoint {

@@ -24,6 +24,8 @@ pub mod account;
 
 mod mixer;
 
+pub mod checksum;
+
 pub mod room;
 
 pub mod rejection;

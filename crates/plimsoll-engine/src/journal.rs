@@ -56,6 +56,20 @@ pub struct Recovered {
     pub warnings: Vec<String>,
 }
 
+impl Journal for Box<dyn Journal> {
+    fn commit(&mut self, batch: &JournalBatch) -> Result<(), StoreError> {
+        (**self).commit(batch)
+    }
+
+    fn is_snapshot_due(&self) -> bool {
+        (**self).is_snapshot_due()
+    }
+
+    fn save_snapshot(&mut self, snapshot: SnapshotDraft) {
+        (**self).save_snapshot(snapshot);
+    }
+}
+
 /// Keeps nothing: a restart reads another system, which is the source of truth.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoJournal;

@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod engine;
+pub mod history;
 pub mod journal;
 pub mod recovery;
 pub mod replay;

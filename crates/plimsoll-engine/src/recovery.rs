@@ -12,10 +12,10 @@ use serde_json::value::to_raw_value;
 
 use crate::clock::Clock;
 use crate::journal::{Journal, Recovered};
-use crate::store::{HostSnapshot, SnapshotDraft, Store};
+use crate::store::{HostSnapshot, SnapshotDraft, SnapshotOrigin, Store};
 
 /// A clock that is further behind the journal than this is worth a warning.
-const CLOCK_WARNING: Duration = Duration::from_secs(10);
+pub(crate) const CLOCK_WARNING: Duration = Duration::from_secs(10);
 
 /// Opens a data directory and rebuilds the host that it holds, or starts an empty one. `front`
 /// brings its configuration and gets its state from the journal.
@@ -70,8 +70,10 @@ pub fn rebuild<F: Front>(
 }
 
 fn checkpoint<F: Front>(snapshot: HostSnapshot) -> Result<Checkpoint<F::State>> {
-    let front = serde_json::from_str(snapshot.front.get())
-        .context("cannot read the front end's part of the snapshot")?;
+    let front = serde_json::from_str(snapshot.front.get()).context(
+        "cannot read the front end's part of the snapshot; the history of `plimsoll kube` is for \
+         `plimsoll replay` only, and needs a directory of its own",
+    )?;
     let next = NextNumbers { record: snapshot.next_seq, changes: snapshot.next_changes };
     Ok(Checkpoint { next, core: snapshot.core, front })
 }
@@ -86,5 +88,6 @@ pub fn snapshot<F: Front>(host: &Host<F>, now: Millis) -> SnapshotDraft {
         now,
         core,
         front: to_raw_value(&front).expect("a front end's state is plain data"),
+        origin: SnapshotOrigin::Journal,
     })
 }

@@ -10,7 +10,7 @@ use plimsoll_core::drive::{self, DecisionRecord, Divergence, Record, Replay};
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::Millis;
 
-use crate::store::{DecisionId, History, HostSnapshot};
+use crate::store::{DecisionId, History, HostSnapshot, SnapshotOrigin};
 
 /// The most differences to keep; the rest are counted.
 const SHOWN: usize = 1000;
@@ -140,7 +140,8 @@ impl Course {
         self.compare();
         let mut arrived = self.recorded.snapshot();
         arrived.settings = snapshot.core.settings.clone();
-        if arrived != snapshot.core {
+        // A state that was read from another system has no way here.
+        if snapshot.origin == SnapshotOrigin::Journal && arrived != snapshot.core {
             self.report.states.push(StatesDiffer { before: self.next, way: Way::Snapshot });
         }
         self.recorded = restore(snapshot)?;

@@ -9,7 +9,6 @@
 //! ```
 
 mod checkpoints;
-mod checksum;
 mod error;
 mod head;
 mod history;
@@ -39,7 +38,7 @@ pub use rows::hexadecimal;
 #[cfg(test)]
 pub(crate) use rows::insert_record;
 use rows::{CHANGES, JOURNAL};
-pub use snapshot::{HostSnapshot, SnapshotDraft};
+pub use snapshot::{HostSnapshot, SnapshotDraft, SnapshotOrigin};
 use snapshot::{Mark, Report, SnapshotWriter};
 
 /// The number of records and changes after which the next snapshot is due. Reading one back takes
@@ -130,6 +129,16 @@ impl Store {
             lock,
         };
         Ok((store, found))
+    }
+
+    /// Returns the number that the next record gets.
+    pub fn next_seq(&self) -> u64 {
+        self.end.next.next_seq
+    }
+
+    /// Returns the number that the next change set gets.
+    pub fn next_changes(&self) -> u64 {
+        self.end.next.next_changes
     }
 
     /// Waits until all snapshots handed over are durable. The first start needs this: the first

@@ -15,11 +15,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::checksum::checksum;
 use super::error::StoreError;
 use super::rows::{CHANGES, JOURNAL, Rows};
 use super::schema;
 use super::snapshot::Mark;
+use plimsoll_core::checksum::checksum;
 
 /// The end of the journal: the next numbers, and the checksums of the rows before them. `None`
 /// where no row was written since the server opened the directory.

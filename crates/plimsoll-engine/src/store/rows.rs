@@ -7,9 +7,9 @@ use plimsoll_core::drive::Record;
 use plimsoll_core::units::Millis;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
-use super::checksum::checksum;
 use super::error::StoreError;
 use crate::journal::JournalledChanges;
+use plimsoll_core::checksum::checksum;
 
 /// The table of records.
 pub(super) const JOURNAL: &str = "journal";

@@ -14,10 +14,10 @@ use plimsoll_core::units::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::checksum::checksum;
 use super::error::StoreError;
 use super::schema::{remove, sync_directory};
 use crate::worker::Worker;
+use plimsoll_core::checksum::checksum;
 
 /// The whole state of a host, to restart from. It covers everything before the two numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +33,25 @@ pub struct HostSnapshot {
     pub core: Snapshot,
     /// The front end's state as JSON.
     pub front: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "SnapshotOrigin::is_journal")]
+    pub origin: SnapshotOrigin,
+}
+
+/// The way to the state of a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotOrigin {
+    /// The records before it lead to it.
+    #[default]
+    Journal,
+    /// Another system, read at a start. The records before it do not lead to it.
+    Outside,
+}
+
+impl SnapshotOrigin {
+    fn is_journal(&self) -> bool {
+        *self == SnapshotOrigin::Journal
+    }
 }
 
 impl HostSnapshot {

@@ -87,6 +87,7 @@ impl Machine {
                 &serde_json::json!({ "changes": self.next_changes }),
             )
             .expect("JSON"),
+            origin: super::SnapshotOrigin::Journal,
         }
     }
 }

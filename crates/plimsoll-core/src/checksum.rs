@@ -2,7 +2,7 @@
 
 /// Returns FNV-1a over the parts, each with its length, so that nothing can move from one part to
 /// the next unnoticed. It detects accidents such as flipped bits, not tampering.
-pub(super) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut sum = Sum(0xcbf2_9ce4_8422_2325);
     for part in parts {
         sum.add(&part.len().to_le_bytes());
