@@ -25,7 +25,7 @@ pub use dra::claim_holding;
 pub use dump::cluster;
 pub(crate) use gang::is_grouped;
 pub use holding::holding;
-pub(crate) use holding::{concerns_devices, may_claim_devices};
+pub(crate) use holding::{concerns_devices, may_claim_devices, on_chosen_cards};
 pub use index::{Affected, Change, Index};
 pub use node::node;
 pub(crate) use pod::id as pod_id;

@@ -18,7 +18,7 @@ use super::{
 use crate::booking::{ALLOCATED, Booking, DECISION, TERM};
 use crate::line::Line;
 use crate::object::Pod;
-use crate::translate::{PodState, may_claim_devices, pod_id, request};
+use crate::translate::{PodState, may_claim_devices, on_chosen_cards, pod_id, request};
 
 /// The result of a check, before the line of the namespace turns it into a verdict.
 enum Checked {
@@ -74,6 +74,7 @@ impl Watch {
             return Checked::NotNow(NotNow::PodUnknown);
         }
         let Some(asked) = self.asked_of(pod) else { return Checked::Ignored };
+        let asked = on_chosen_cards(asked, pod, &review.node, &self.index);
         let Some(version) = Version::of_pod(pod) else {
             return Checked::NotNow(NotNow::VersionUnknown);
         };

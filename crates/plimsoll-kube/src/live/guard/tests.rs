@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::super::tests::{id, node, parse, pod, with};
 use super::*;
-use crate::booking::{ALLOCATED, DECISION};
+use crate::booking::{ALLOCATED, Booking, DECISION};
 use crate::cluster::Reading;
 use crate::live::{Kind, Observation};
 use crate::read::Object;
 
+mod chosen;
 mod creation;
 mod record;
 

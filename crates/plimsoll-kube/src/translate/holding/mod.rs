@@ -9,6 +9,7 @@ mod cards;
 mod charges;
 mod claim;
 mod findings;
+mod named;
 mod reserved;
 mod seating;
 mod unasked;
@@ -35,6 +36,7 @@ use findings::Findings;
 
 pub(super) use unasked::found_pending;
 
+pub(crate) use named::on_chosen_cards;
 pub(super) use reserved::Reserved;
 pub(super) use seating::Seats;
 
