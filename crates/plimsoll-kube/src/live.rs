@@ -8,8 +8,10 @@
 //! index under a name that no pod can have, so that it keeps its card, until its node's kubelet was
 //! heard for long enough, the node has booted, or an operator clears it.
 
+mod announced;
 mod evidence;
 mod follow;
+mod given_back;
 mod guard;
 mod health;
 mod narrow;
@@ -40,9 +42,13 @@ pub use guard::{
 pub use health::SILENT_AFTER;
 pub use narrow::narrow;
 pub use pending::PendingPod;
-pub use record::{HoldersRecord, RecordKeeping, RecordedHolder};
+pub use record::{
+    DamagedRecord, HoldersRecord, Recalled, RecordChange, RecordChanges, RecordError,
+    RecordKeeping, RecordKey, RecordedHolder,
+};
 pub use release::{Release, WaitsFor};
 
+use given_back::GivenBack;
 use guard::Guard;
 use health::NodeHealth;
 use record::Records;
@@ -65,6 +71,8 @@ pub enum Observation {
     },
     /// A node's kubelet renewed its lease, at this time by its own clock.
     Heartbeat { node: Name, renewed: Millis },
+    /// The record of holders that earlier processes kept.
+    Recalled(Recalled),
 }
 
 /// The front end of a live cluster.
@@ -86,6 +94,10 @@ pub struct Watch {
     /// The next pending pod to judge, and the revision of the ledger up to which all are judged.
     judged: pending::Judged,
     findings: BTreeMap<FindingKey, Vec<Finding>>,
+    /// Bind requests that were deleted and still count, each until this time.
+    lingering: Vec<(Millis, ObjectRef)>,
+    /// Claims that have no devices any more and still count.
+    given_back: Vec<GivenBack>,
     watching_since: Option<Millis>,
     guard: Guard,
     records: Records,
@@ -124,6 +136,8 @@ impl Watch {
             gated: BTreeMap::new(),
             judged: pending::Judged::default(),
             findings: BTreeMap::new(),
+            lingering: Vec::new(),
+            given_back: Vec::new(),
             watching_since: None,
             guard: Guard::default(),
             records: Records::default(),
@@ -192,7 +206,8 @@ impl Watch {
 
     /// Lists the problems of objects, as `audit` reports them for a dump.
     pub fn findings(&self) -> Vec<Finding> {
-        self.findings.values().flatten().cloned().chain(self.index.findings()).collect()
+        let of_objects = self.findings.values().flatten().cloned();
+        of_objects.chain(self.index.findings()).chain(self.record_findings()).collect()
     }
 
     fn learn(&mut self, now: Millis, observation: Observation, affected: &mut Affected) {
@@ -215,6 +230,7 @@ impl Watch {
                     departed.heard = Millis(departed.heard.0.saturating_add(heard));
                 }
             }
+            Observation::Recalled(recalled) => self.recall(now, recalled, affected),
         }
     }
 
@@ -226,6 +242,11 @@ impl Watch {
                 self.health.entry(name).or_default().describe(now, &node);
                 merge(affected, self.index.apply(Object::Node(node)));
             }
+            Object::ResourceClaim(_) => self.apply_claim(object, affected),
+            Object::BindRequest(_) => {
+                self.keep_bind_request(&object.reference());
+                merge(affected, self.index.apply(object));
+            }
             other => merge(affected, self.index.apply(other)),
         }
     }
@@ -233,6 +254,8 @@ impl Watch {
     fn remove(&mut self, now: Millis, reference: &ObjectRef, affected: &mut Affected) {
         match reference.kind {
             Kind::Pod => self.remove_pod(now, reference, affected),
+            Kind::BindRequest => self.remove_bind_request(now, reference),
+            Kind::ResourceClaim => self.remove_claim(reference, affected),
             _ => merge(affected, self.index.remove(reference)),
         }
     }
@@ -312,10 +335,11 @@ impl Front for Watch {
         core.step(Event::Tick);
         self.report_silence(core);
         self.free_by_evidence(core);
+        self.remove_lingering(core);
+        self.give_back(core);
         self.attend_guard(core);
         self.judge_new(core);
         self.judge_again(core);
-        self.write_records(core.ledger());
     }
 
     fn handle(&mut self, core: &mut Core<'_>, event: Event) {

@@ -31,6 +31,7 @@ codes! {
     SlicesOverlap = "slices-overlap",
     MemoryUndeclared = "memory-undeclared",
     LedgerSumsDiffer = "ledger-sums-differ",
+    HoldersRecordDamaged = "holders-record-damaged",
     AllocationUnknownDevice = "allocation-unknown-device",
     AllocationUnreadable = "allocation-unreadable",
     PodUnreadable = "pod-unreadable",

@@ -48,6 +48,12 @@ pub enum LedgerProblem {
         sum: Bytes,
         holdings: Bytes,
     },
+    /// A part of the record of holders cannot be believed.
+    RecordDamaged {
+        /// The object or file.
+        place: String,
+        why: String,
+    },
 }
 
 /// The cards that pods without declared memory share.
@@ -114,6 +120,7 @@ impl Describe for LedgerProblem {
             LedgerProblem::SlicesOverlap { .. } => Code::SlicesOverlap,
             LedgerProblem::MemoryUndeclared { .. } => Code::MemoryUndeclared,
             LedgerProblem::SumsDiffer { .. } => Code::LedgerSumsDiffer,
+            LedgerProblem::RecordDamaged { .. } => Code::HoldersRecordDamaged,
         }
     }
 
@@ -137,7 +144,7 @@ impl Describe for LedgerProblem {
             LedgerProblem::ResourceOverLine { allocatable, used, .. } => {
                 vec![("allocatable", *allocatable), ("used", *used)]
             }
-            LedgerProblem::SlicesOverlap { .. } => Vec::new(),
+            LedgerProblem::SlicesOverlap { .. } | LedgerProblem::RecordDamaged { .. } => Vec::new(),
             LedgerProblem::MemoryUndeclared { tenants, undeclared, .. } => {
                 vec![("tenants", tenants.len() as u64), ("undeclared", *undeclared as u64)]
             }
@@ -174,6 +181,11 @@ impl Describe for LedgerProblem {
             }
             LedgerProblem::SumsDiffer { .. } => {
                 "report it, with the output of `plimsoll scenario --from FILE --anonymise`"
+                    .to_owned()
+            }
+            LedgerProblem::RecordDamaged { .. } => {
+                "make sure that no container of a deleted pod still runs on the GPU nodes; the \
+                 current holders are recorded again, and the next start does not report it"
                     .to_owned()
             }
         }
@@ -228,6 +240,11 @@ impl fmt::Display for LedgerProblem {
             LedgerProblem::SumsDiffer { sum, holdings } => write!(
                 out,
                 "the ledger's sum is {sum} but its holdings sum to {holdings}: a bug in Plimsoll"
+            ),
+            LedgerProblem::RecordDamaged { place, why } => write!(
+                out,
+                "the record of holders in {place} is not used: {why}; a pod that vanished while \
+                 Plimsoll did not run may still use a device that counts as free"
             ),
         }
     }

@@ -26,7 +26,10 @@ impl Watch {
         }
         for id in &affected.claims {
             let held = self.index.claim(id).and_then(|claim| claim_holding(claim, &self.index));
-            self.report_holding(core, id, held);
+            // One that lost its devices while no process watched is like a pod that vanished.
+            if held.is_some() || !self.departed.contains_key(id) {
+                self.report_holding(core, id, held);
+            }
         }
     }
 

@@ -115,6 +115,11 @@ impl Watch {
         self.guard.sighted = self.guard.sighted.max(Some(now));
     }
 
+    /// Returns the number of the term in which this process decides now; `None` if it does not.
+    pub(super) fn decides_in(&self, now: Millis) -> Option<u64> {
+        self.deciding_term(now).ok().map(|term| term.number)
+    }
+
     /// Does what is due by time.
     pub(super) fn attend_guard(&mut self, core: &mut Core<'_>) {
         self.guard.repeat_errands(core.now());

@@ -14,7 +14,7 @@ use crate::translate::{Affected, Change, PodState, may_claim_devices, pod_id};
 
 /// The annotation of a mirror pod, by which the API server shows a static pod of a kubelet. Its
 /// value changes with the static pod.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The grace period of a pod that states none.
 const DEFAULT_GRACE: u64 = 30;
@@ -72,7 +72,7 @@ pub(super) struct Departed {
     since: Millis,
     pub(super) of: Millis,
     boot: Option<Name>,
-    mirror: Option<String>,
+    pub(super) mirror: Option<String>,
     /// The last version in which it was seen, or at which a binding was admitted for it.
     revision: Option<u64>,
 }
@@ -81,6 +81,11 @@ impl Departed {
     /// Creates the record of a pod that vanished from a node, which must be heard for a time.
     pub(super) fn new(since: Millis, node: Name, boot: Option<Name>, of: Millis) -> Departed {
         Departed { node, heard: Millis(0), since, of, boot, mirror: None, revision: None }
+    }
+
+    /// Names the static pod that a mirror pod showed.
+    pub(super) fn of_mirror(self, mirror: Option<String>) -> Departed {
+        Departed { mirror, ..self }
     }
 
     fn release(&self) -> Release {

@@ -5,6 +5,8 @@ use plimsoll_core::front::Host;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+mod announced;
+
 use super::*;
 use crate::read;
 

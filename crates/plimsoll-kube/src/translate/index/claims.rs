@@ -20,6 +20,15 @@ impl Index {
         (claim_id(&claim.metadata) == *id).then_some(claim)
     }
 
+    /// Returns true if a claim has devices, and a pod on a node uses it.
+    pub(crate) fn claim_is_in_use(&self, claim: &ObjectRef) -> bool {
+        let key = PodKey { namespace: claim.namespace.clone(), name: claim.name.clone() };
+        let known = self.claims.get(&key).filter(|known| claim.can_be(known.metadata.known_uid()));
+        let mut users = self.claims.users(&key).filter_map(|user| self.pods.get(user));
+        known.is_some_and(|known| known.status.allocation.is_some())
+            && users.any(|user| user.state == PodState::Bound)
+    }
+
     pub(in crate::translate) fn pools(&self) -> &Pools {
         &self.pools
     }

@@ -27,7 +27,7 @@ fn hami_pod(name: &str, version: u64, mib: u64) -> Value {
     with(pod, "/metadata/annotations", json!({}))
 }
 
-/// What HAMi's scheduler writes at the end of its filter.
+/// A pod on which HAMi's scheduler has written its choice, at the end of its filter.
 fn chosen(mut pod: Value, node: &str, uuid: &str, mib: u64) -> Value {
     let devices = json!(format!("{uuid},NVIDIA,{mib},0:;"));
     let annotations = &mut pod["metadata"]["annotations"];
