@@ -19,7 +19,10 @@ pub use decision::{DecisionRow, EvictionRow, LoadRow, WhatIf, WhatIfRow};
 pub use event::{ChangeRow, DecidedRow, EventRow, LaggedRow, ReservationEndedRow, SlotNames};
 pub use memory::{EstimatedRow, MeasuredRow, MemoryRow, MemorySource};
 pub use model::ModelRow;
-pub use pod::{PendingPodRow, PodDecisionRow, ReleasingRow, WatchRow};
+pub use pod::{
+    HoldersRecordPlace, PendingPodRow, PodDecisionRow, PodName, PodWhatIf, PodWhatIfRow,
+    ReleasingRow, WatchRow,
+};
 pub use problem::ProblemRow;
 pub use request::RequestRow;
 pub use reservation::{

@@ -1,19 +1,24 @@
 //! Errands of the guard, carried out at the API server.
 
 use plimsoll_core::request::RequestId;
-use plimsoll_kube::live::{Errand, ErrandOutcome, TOUCHED};
+use plimsoll_kube::live::{Errand, ErrandOutcome, Observation, TOUCHED};
 use plimsoll_kube::object::Pod;
 use serde_json::{Value, json};
 
 use crate::access::Connection;
 use crate::error::ClusterError;
+use crate::holders::HoldersStore;
 use crate::single::SingleError;
 use crate::watch;
 
 /// Carries out one errand. A missing right is logged, and the errand is repeated.
-pub(crate) async fn carry_out(connection: &Connection, errand: &Errand) -> ErrandOutcome {
+pub(crate) async fn carry_out(
+    connection: &Connection,
+    holders: &HoldersStore,
+    errand: &Errand,
+) -> ErrandOutcome {
     match errand {
-        Errand::List { .. } => list(connection).await,
+        Errand::List { term } => list(connection, holders, *term).await,
         Errand::Read { pod } => pod_outcome(connection.get(&path(pod)).await),
         Errand::Touch { pod, version, mark } => {
             // With uid and version: what the leader knew is what gets the later version.
@@ -27,9 +32,16 @@ pub(crate) async fn carry_out(connection: &Connection, errand: &Errand) -> Erran
     }
 }
 
-async fn list(connection: &Connection) -> ErrandOutcome {
-    match watch::start(connection).await {
-        Ok((learnt, _)) => ErrandOutcome::Listed(learnt),
+/// Lists everything, and reads what the leader before recorded: this process may have begun to
+/// watch after a holder vanished.
+async fn list(connection: &Connection, holders: &HoldersStore, term: u64) -> ErrandOutcome {
+    let listed = async {
+        let (mut learnt, _) = watch::start(connection).await?;
+        learnt.push(Observation::Recalled(holders.recall(Some(term)).await?));
+        Ok::<_, ClusterError>(learnt)
+    };
+    match listed.await {
+        Ok(learnt) => ErrandOutcome::Listed(learnt),
         Err(error) => {
             tracing::warn!(%error, "the cluster cannot be listed; trying again");
             ErrandOutcome::Unknown

@@ -25,9 +25,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::access::Connection;
+use crate::holders::HoldersStore;
 use crate::lease::{LeaseKeeper, TIMING};
 use crate::manifests::GUARD;
-use crate::registration::Endpoint;
+use crate::registration::{Endpoint, Registration};
 use crate::secret::current_certificates;
 use crate::watch::Sight;
 
@@ -77,6 +78,7 @@ impl Guard {
         config: GuardConfig,
         counters: GuardCounters,
     ) -> Result<Guard> {
+        Registration::ensure_own(&connection, &config.namespace).await?;
         let served = served(&connection, &config).await?;
         let server = WebhookServer::bind(config.listen, &served.certificate, &served.key)?;
         Ok(Guard { connection, config, counters, server, trusted: served.trusted })
@@ -84,11 +86,16 @@ impl Guard {
 
     /// Starts to contend for the lease, and to answer. The task ends once the engine ends,
     /// after the lease was handed over.
-    pub fn start(self, engine: Engine<Watch>, sight: Sight) -> JoinHandle<()> {
-        tokio::spawn(self.run(engine, sight))
+    pub fn start(
+        self,
+        engine: Engine<Watch>,
+        sight: Sight,
+        holders: Arc<HoldersStore>,
+    ) -> JoinHandle<()> {
+        tokio::spawn(self.run(engine, sight, holders))
     }
 
-    async fn run(self, engine: Engine<Watch>, sight: Sight) {
+    async fn run(self, engine: Engine<Watch>, sight: Sight, holders: Arc<HoldersStore>) {
         let Guard { connection, config, counters, server, trusted } = self;
         let (mandate, mandates) = watch::channel(None);
         let (deciding, decides) = watch::channel(None);
@@ -108,7 +115,8 @@ impl Guard {
             tokio::spawn(registrar.run(decides, trusts)),
             tokio::spawn(follow_certificates(connection.clone(), config, certificate, trust)),
         ];
-        let leader = Leader::new(connection, engine.clone(), counters.clone(), sight, deciding);
+        let leader =
+            Leader::new(connection, holders, engine.clone(), counters.clone(), sight, deciding);
         let leading = tokio::spawn(leader.run(mandates));
         let mut serving = tokio::spawn(server.serve(engine.clone(), counters));
         tokio::select! {

@@ -30,6 +30,8 @@ mod secret;
 
 pub mod registration;
 
+pub mod holders;
+
 mod errands;
 
 pub mod guard;

@@ -20,6 +20,7 @@ use crate::access::Connection;
 use crate::error::ClusterError;
 use crate::single::SingleError;
 
+use objects::INSTALLED_IN;
 pub(crate) use objects::REGISTRATION;
 pub use objects::{Endpoint, Registration};
 
@@ -42,8 +43,26 @@ impl Registration {
     ///
     /// [`ClusterError`] if an object cannot be written; a missing right is named.
     pub async fn apply(&self, connection: &Connection) -> Result<(), ClusterError> {
+        Registration::ensure_own(connection, &self.namespace).await?;
         for (collection, object) in self.objects() {
             apply(connection, collection, object).await?;
+        }
+        Ok(())
+    }
+
+    /// Fails if the guard of another namespace is registered: two of them would each decide by a
+    /// ledger without the answers of the other.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::OtherInstallation`], or the webhooks cannot be read.
+    pub async fn ensure_own(connection: &Connection, namespace: &str) -> Result<(), ClusterError> {
+        for (collection, name) in REGISTRATION {
+            match connection.get(&format!("{ADMISSION}/{collection}/{name}")).await {
+                Ok(found) => check_own(connection, &found, namespace)?,
+                Err(SingleError::NotFound) => {}
+                Err(error) => return Err(failed(connection, error)),
+            }
         }
         Ok(())
     }
@@ -59,7 +78,10 @@ impl Registration {
             let path = path(collection, &object);
             match connection.get(&path).await {
                 Ok(found) if is_as(&found, &object) => {}
-                Ok(_) => apply(connection, collection, object).await?,
+                Ok(found) => {
+                    check_own(connection, &found, &self.namespace)?;
+                    apply(connection, collection, object).await?;
+                }
                 Err(SingleError::NotFound) => registered = Registered::Removed,
                 Err(error) => return Err(failed(connection, error)),
             }
@@ -78,6 +100,18 @@ impl Registration {
             connection.delete(&path).await.map_err(|error| failed(connection, error))?;
         }
         Ok(())
+    }
+}
+
+/// Fails if an object belongs to the guard of another namespace.
+fn check_own(connection: &Connection, found: &Value, own: &str) -> Result<(), ClusterError> {
+    match found["metadata"]["annotations"][INSTALLED_IN].as_str() {
+        Some(namespace) if namespace != own => Err(ClusterError::OtherInstallation {
+            server: connection.server.clone(),
+            namespace: namespace.to_owned(),
+            own: own.to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

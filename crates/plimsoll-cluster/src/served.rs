@@ -39,6 +39,12 @@ impl Resource {
         }
     }
 
+    /// Returns true for a resource that a running cluster can cease to serve: its operator is
+    /// removed, or an upgrade ends a version that is not stable.
+    pub(crate) fn can_vanish(&self) -> bool {
+        self.version != "v1"
+    }
+
     /// Returns the name as in a role: `pods`, `resourceclaims.resource.k8s.io`.
     pub fn name(&self) -> String {
         match self.group {
@@ -117,14 +123,11 @@ pub(crate) async fn served(connection: &Connection) -> Result<Vec<Resource>, Clu
     Ok(found)
 }
 
-/// Finds the resources to watch: those of a dump, and the heartbeats of nodes. Bind requests are
-/// not watched: they last for seconds, and the charge of a pod never ends because an object
-/// changes.
+/// Finds the resources to watch: those of a dump, namespaces, and the heartbeats of nodes.
 pub(crate) async fn served_for_watch(
     connection: &Connection,
 ) -> Result<Vec<Resource>, ClusterError> {
     let mut resources = served(connection).await?;
-    resources.retain(|resource| resource.content != Content::Objects(Kind::BindRequest));
     let content = Content::Objects(Kind::Namespace);
     let version = "v1".to_owned();
     resources.insert(0, Resource { group: "", version, plural: NAMESPACES, content });

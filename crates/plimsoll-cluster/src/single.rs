@@ -56,6 +56,25 @@ impl Connection {
         }
     }
 
+    /// Deletes this version of an object.
+    pub(crate) async fn delete_version(
+        &self,
+        path: &str,
+        version: &str,
+    ) -> Result<(), SingleError> {
+        let options = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"resourceVersion": version},
+        });
+        self.ask(Method::DELETE, path, Some(&options), "application/json").await.map(drop)
+    }
+
+    /// Lists objects.
+    pub(crate) async fn list_objects(&self, path: &str) -> Result<Value, SingleError> {
+        self.ask_as("list", Method::GET, path, None, "application/json").await
+    }
+
     async fn ask(
         &self,
         method: Method,
@@ -63,7 +82,19 @@ impl Connection {
         body: Option<&Value>,
         media: &str,
     ) -> Result<Value, SingleError> {
-        let what = format!("{} {path}", verb(&method));
+        self.ask_as(verb(&method), method, path, body, media).await
+    }
+
+    /// Asks; `verb` is the one in a role.
+    async fn ask_as(
+        &self,
+        verb: &'static str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        media: &str,
+    ) -> Result<Value, SingleError> {
+        let what = format!("{verb} {}", named(path));
         let request = Request::builder().method(method).uri(path).header("Content-Type", media);
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let answer = self.client.request::<Value>(request.body(body).map_err(|error| {
@@ -82,6 +113,28 @@ impl Connection {
     }
 }
 
+/// Names the resource of a path as in a role: `secrets/plimsoll-guard in the namespace plimsoll`.
+fn named(path: &str) -> String {
+    let path = path.split('?').next().unwrap_or(path);
+    let (group, rest) = match path.trim_start_matches('/').split('/').collect::<Vec<_>>()[..] {
+        ["api", _, ref rest @ ..] => (None, rest.to_vec()),
+        ["apis", group, _, ref rest @ ..] => (Some(group), rest.to_vec()),
+        _ => return path.to_owned(),
+    };
+    let resource = |plural: &str, name: &[&str]| {
+        let group = group.map_or(String::new(), |group| format!(".{group}"));
+        let name = name.first().map_or(String::new(), |name| format!("/{name}"));
+        format!("{plural}{group}{name}")
+    };
+    match rest[..] {
+        ["namespaces", namespace, plural, ref name @ ..] => {
+            format!("{} in the namespace {namespace}", resource(plural, name))
+        }
+        [plural, ref name @ ..] => resource(plural, name),
+        [] => path.to_owned(),
+    }
+}
+
 /// Returns the verb as in a role.
 fn verb(method: &Method) -> &'static str {
     match *method {
@@ -90,5 +143,32 @@ fn verb(method: &Method) -> &'static str {
         Method::PATCH => "patch",
         Method::DELETE => "delete",
         _ => "get",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_right_is_named_as_in_a_role() {
+        for (path, expected) in [
+            ("/api/v1/nodes/n", "nodes/n"),
+            ("/api/v1/namespaces/p/secrets/s", "secrets/s in the namespace p"),
+            (
+                "/api/v1/namespaces/p/configmaps?labelSelector=a%3Db",
+                "configmaps in the namespace p",
+            ),
+            (
+                "/apis/coordination.k8s.io/v1/namespaces/p/leases/l",
+                "leases.coordination.k8s.io/l in the namespace p",
+            ),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/r",
+                "clusterroles.rbac.authorization.k8s.io/r",
+            ),
+        ] {
+            assert_eq!(named(path), expected);
+        }
     }
 }

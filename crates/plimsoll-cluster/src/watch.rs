@@ -1,5 +1,6 @@
 //! A cluster, followed: lists first, then watches, and a list again after a watch was lost.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use plimsoll_kube::read::{self, Object, Origin};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::task::JoinHandle;
 
 use crate::access::Connection;
 use crate::error::ClusterError;
@@ -21,11 +23,17 @@ use crate::served::{Content, Resource, served_for_watch};
 /// The time after which the API server ends a watch, which is then continued.
 const WATCH_SECONDS: u32 = 290;
 
+/// The interval of looks for resources that the cluster begins to serve.
+const DISCOVERY: Duration = Duration::from_secs(30);
+
 /// The most events that are handed on together.
 const TOGETHER: usize = 256;
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(5);
+
+/// The answers that a resource is not served before that is believed.
+const NOT_SERVED: u32 = 3;
 
 /// The name of the cluster in messages about its objects.
 const SOURCE: &str = "the cluster";
@@ -93,30 +101,104 @@ where
             Ended::Lost(why) => {
                 sight.lose();
                 tracing::warn!(resource = resource.name(), why, "watch lost; listing again");
-                let observations = list_again(&connection, &resource, &mut version).await;
+                let listed = list_again(&connection, &resource).await;
+                let (observations, is_served) = match listed {
+                    Some((observations, listed)) => {
+                        version = listed;
+                        (observations, true)
+                    }
+                    None => (nothing_of(&resource), false),
+                };
                 if send(observations).await.is_err() {
                     return;
                 }
                 sight.regain();
+                if !is_served {
+                    tracing::info!(resource = resource.name(), "no longer served by the cluster");
+                    return;
+                }
             }
         }
     }
 }
 
-/// Lists a resource after a pause, and again until it succeeds.
+/// Follows everything that the cluster serves, also what it begins to serve later, until `send`
+/// fails. A resource comes with its operator, and goes with it.
+pub async fn follow_all<S, F, E>(
+    connection: Connection,
+    positions: impl IntoIterator<Item = Position>,
+    sight: Sight,
+    send: S,
+) where
+    S: Fn(Vec<Observation>) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Send + 'static,
+{
+    let mut followed: BTreeMap<String, JoinHandle<()>> = BTreeMap::new();
+    let spawned = |position: Position| {
+        let name = position.resource.name();
+        let follow = follow(connection.clone(), position, sight.clone(), send.clone());
+        (name, tokio::spawn(follow))
+    };
+    followed.extend(positions.into_iter().map(spawned));
+    loop {
+        tokio::time::sleep(DISCOVERY).await;
+        followed.retain(|_, task| !task.is_finished());
+        let served = match served_for_watch(&connection).await {
+            Ok(served) => served,
+            Err(error) => {
+                tracing::warn!(%error, "the resources of the cluster cannot be looked for");
+                continue;
+            }
+        };
+        for resource in served {
+            if followed.contains_key(&resource.name()) {
+                continue;
+            }
+            match list(&connection, &resource).await {
+                Ok((observations, version)) => {
+                    tracing::info!(resource = resource.name(), "newly served by the cluster");
+                    if send(observations).await.is_err() {
+                        return;
+                    }
+                    followed.extend([spawned(Position { resource, version })]);
+                }
+                Err(error) => tracing::warn!(%error, "a new resource cannot be followed yet"),
+            }
+        }
+    }
+}
+
+/// Returns the list of a resource that is no longer served. Its objects are gone with it.
+fn nothing_of(resource: &Resource) -> Vec<Observation> {
+    match resource.content {
+        Content::Objects(kind) => {
+            vec![Observation::Listed { kind, objects: Vec::new(), version: None }]
+        }
+        Content::Heartbeats => Vec::new(),
+    }
+}
+
+/// Lists a resource after a pause, and again until it succeeds; `None` if it is no longer served.
 async fn list_again(
     connection: &Connection,
     resource: &Resource,
-    version: &mut String,
-) -> Vec<Observation> {
-    let mut wait = FIRST_RETRY;
+) -> Option<(Vec<Observation>, String)> {
+    let (mut wait, mut not_served) = (FIRST_RETRY, 0);
     loop {
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(LAST_RETRY);
         match list(connection, resource).await {
-            Ok((observations, listed)) => {
-                *version = listed;
-                return observations;
+            Ok(listed) => return Some(listed),
+            // An API server that starts may not know it yet.
+            Err(ClusterError::NotServed { .. })
+                if resource.can_vanish() && not_served >= NOT_SERVED =>
+            {
+                return None;
+            }
+            Err(error @ ClusterError::NotServed { .. }) => {
+                not_served += 1;
+                tracing::warn!(%error, "cannot list");
             }
             Err(error) => tracing::warn!(%error, "cannot list"),
         }

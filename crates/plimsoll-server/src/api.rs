@@ -22,6 +22,7 @@ mod whatif;
 
 pub(crate) use document::with_document;
 pub(crate) use events::event as sse_event;
+pub(crate) use input::Body;
 pub(crate) use problem::{Answer, Problem};
 pub(crate) use reservations::ended_row;
 pub(crate) use schedulerlog::{found_row, row as schedulerlog_row};

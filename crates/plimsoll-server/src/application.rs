@@ -82,7 +82,11 @@ pub enum Fleet {
 }
 
 /// Returns the standalone server of a configuration.
-pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
+///
+/// # Errors
+///
+/// There is no data directory.
+pub fn service(config: &Config, fleet: Fleet) -> Result<Service<Desk, Store>> {
     let app = AppState::new(config.schedulerlog);
     let mut observers = app.observers();
     if fleet == Fleet::Simulated {
@@ -90,7 +94,8 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
     }
     let (endings, rejections) = (EndingCounter::default(), app.rejections().clone());
     observers.push(Box::new(endings.clone()));
-    let (data, desk) = (config.data.clone(), config.desk.clone());
+    let (dir, desk) = (config.data_dir()?, config.desk.clone());
+    let data = dir.clone();
     let (settings, models) = (config.settings.clone(), config.models.clone());
     let rebuild = move || {
         let (mut host, mut clock, journal) = recovery::open(&data, Desk::new(desk), &settings)?;
@@ -102,10 +107,10 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
         host.audit(now);
         Ok(Rebuilt { host, clock, journal })
     };
-    let data = config.data.clone();
+    let data = dir.clone();
     let routes =
         move |engine: SlotEngine, guard: &Arc<Guard>| open(app, engine, &data, fleet, guard);
-    Service {
+    Ok(Service {
         rebuild: Box::new(rebuild),
         observers,
         routes: Box::new(routes),
@@ -113,13 +118,13 @@ pub fn service(config: &Config, fleet: Fleet) -> Service<Desk, Store> {
             endings.register(registry);
             rejections.register(registry);
         }),
-        data: Some(config.data.clone()),
+        data: Some(dir),
         announce: match fleet {
             Fleet::Real => |_| (),
             Fleet::Simulated => demo::print_hints,
         },
         reviewer: None,
-    }
+    })
 }
 
 fn open(

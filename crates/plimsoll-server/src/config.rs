@@ -46,8 +46,8 @@ pub struct Options {
 pub struct Config {
     pub http: HttpConfig,
     pub log: LogConfig,
-    /// The data directory.
-    pub data: PathBuf,
+    /// The data directory that was chosen; `None` for the default one.
+    pub data: Option<PathBuf>,
     /// The settings of the scheduler.
     pub settings: Settings,
     pub desk: DeskConfig,
@@ -139,7 +139,7 @@ pub fn load(options: &Options) -> Result<Loaded> {
     let config = Config {
         http: HttpConfig::load(http, dir, &mut warnings)?,
         log: LogConfig { format: options.log.or(file.log).unwrap_or_default(), decisions },
-        data: data_dir(options.data.clone().or(file.data.map(|data| dir.join(data))))?,
+        data: options.data.clone().or(file.data.map(|data| dir.join(data))),
         settings: Settings {
             accounts: accounts::shares(file.accounts)?,
             ..settings(file.policy.as_deref(), file.residency)?
@@ -187,10 +187,18 @@ fn ended_slots(entry: &EndedSlotsEntry) -> Result<EndedSlotLimits> {
     Ok(EndedSlotLimits { count, keep: entry.keep.unwrap_or(default.keep) })
 }
 
-fn data_dir(configured: Option<PathBuf>) -> Result<PathBuf> {
-    configured
-        .or_else(|| Some(state_home()?.join("plimsoll")))
-        .context("neither XDG_STATE_HOME nor HOME is set; set a data directory with --data")
+impl Config {
+    /// Returns the data directory of a standalone server.
+    ///
+    /// # Errors
+    ///
+    /// None was chosen, and the environment does not say where the default one is.
+    pub fn data_dir(&self) -> Result<PathBuf> {
+        let chosen = self.data.clone();
+        chosen
+            .or_else(|| Some(state_home()?.join("plimsoll")))
+            .context("neither XDG_STATE_HOME nor HOME is set; set a data directory with --data")
+    }
 }
 
 fn state_home() -> Option<PathBuf> {

@@ -62,7 +62,7 @@ pub fn prepare(config: &mut Config) -> Result<Scratch> {
         .mode(0o700)
         .create(&dir)
         .with_context(|| format!("could not create {} for the demo's data", dir.display()))?;
-    config.data.clone_from(&dir);
+    config.data = Some(dir.clone());
     Ok(Scratch(dir))
 }
 

@@ -9,7 +9,9 @@ mod gauges;
 mod guarding;
 mod routes;
 mod webhook;
+mod whatif;
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 pub use admission::REVIEWED;
@@ -27,9 +29,10 @@ use plimsoll_core::steps::Vocabulary;
 use plimsoll_core::units::{Millis, Name};
 use plimsoll_engine::clock::Clock;
 use plimsoll_engine::engine::Engine;
-use plimsoll_engine::journal::NoJournal;
+use plimsoll_engine::history::HistoryJournal;
+use plimsoll_engine::journal::{Journal, NoJournal};
 use plimsoll_kube::cluster::Reading;
-use plimsoll_kube::live::{Observation, Watch};
+use plimsoll_kube::live::{Observation, RecordKeeping, Watch};
 
 use crate::api::{Answer, Problem};
 use crate::decisions::Decisions;
@@ -122,17 +125,28 @@ pub struct Guarding {
     pub counters: GuardCounters,
 }
 
+/// The choices of a server of a cluster.
+pub struct ClusterServer {
+    pub reading: Reading,
+    pub settings: Settings,
+    /// `None` if bindings are not checked.
+    pub guarding: Option<Guarding>,
+    /// The condition under which the record of holders is kept.
+    pub records: RecordKeeping,
+    /// The directory with the history; `None` without one.
+    pub history: Option<PathBuf>,
+    /// Asked about callers.
+    pub reviewer: Arc<dyn Reviewer>,
+}
+
 /// Returns the server of a cluster. `list` lists everything once, on a blocking thread, while the
-/// server answers that it is not ready; `follow` is called with the running engine. `reviewer` is
-/// asked about callers.
+/// server answers that it is not ready; `follow` is called with the running engine.
 pub fn service(
-    reading: Reading,
-    settings: Settings,
-    guarding: Option<Guarding>,
-    reviewer: Arc<dyn Reviewer>,
+    server: ClusterServer,
     list: impl FnOnce() -> Result<Vec<Observation>> + Send + 'static,
     follow: impl FnOnce(Engine<Watch>) + Send + 'static,
-) -> Service<Watch, NoJournal> {
+) -> Service<Watch, Box<dyn Journal>> {
+    let ClusterServer { reading, settings, guarding, records, history, reviewer } = server;
     let shared = Shared {
         engine: OnceLock::new(),
         decisions: Arc::default(),
@@ -145,20 +159,30 @@ pub fn service(
         state.0.feed.observer(),
         Box::<alerts::AlertLog>::default(),
     ];
+    let watch = Watch::new(reading).keeping_records(records);
     let watch = match &guarding {
-        Some(guarding) => Watch::new(reading).with_own_namespace(guarding.namespace.clone()),
-        None => Watch::new(reading),
+        Some(guarding) => watch.with_own_namespace(guarding.namespace.clone()),
+        None => watch,
     };
+    let data = history.clone();
     let rebuild = move || {
+        let history = history.as_deref().map(HistoryJournal::open).transpose()?;
         let learnt = list()?;
-        let mut clock = Clock::after(Millis(0));
+        let mut clock = Clock::after(history.as_ref().map_or(Millis(0), HistoryJournal::last));
         let mut host = Host::new(watch, settings);
         for part in in_parts(learnt) {
             host.with(clock.now(), |watch, core| watch.load(core, part));
             // The lists are the beginning of the ledger, and nothing waits for their records.
             drop((host.batch(), host.committed()));
         }
-        Ok(Rebuilt { host, clock, journal: NoJournal })
+        let journal: Box<dyn Journal> = match history {
+            Some(mut history) => {
+                history.begin(&mut host, clock.now());
+                Box::new(history)
+            }
+            None => Box::new(NoJournal),
+        };
+        Ok(Rebuilt { host, clock, journal })
     };
     Service {
         rebuild: Box::new(rebuild),
@@ -175,7 +199,7 @@ pub fn service(
             }
         }),
         announce: |_| (),
-        data: None,
+        data,
         reviewer: Some(reviewer),
     }
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{RequestRow, Time};
-use crate::explanation::Explanation;
+use crate::explanation::{Explanation, RemedyRow};
+use crate::offline::FindingRow;
 
 /// A pod that no scheduler has placed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -56,6 +57,46 @@ pub struct PodDecisionRow {
     pub digest: String,
 }
 
+/// A question for an opinion that changes nothing: about a pod of the cluster, or about a manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PodWhatIf {
+    /// A pod of the cluster that has no node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodName>,
+    /// An object of kind Pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub manifest: Option<serde_json::Value>,
+}
+
+/// The name of a pod of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PodName {
+    pub namespace: String,
+    pub name: String,
+}
+
+/// The opinion about one more pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PodWhatIfRow {
+    pub request: RequestRow,
+    /// True: it says what memory allows, and places nothing.
+    pub opinion: bool,
+    pub placed: bool,
+    /// The node where it fits, or that came nearest.
+    pub node: Option<String>,
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// Features that it uses and that are not considered.
+    pub not_considered: Vec<String>,
+    /// Problems of the pod itself, as `findings[]` of audit.
+    pub findings: Vec<FindingRow>,
+    /// Verified changes that would make it fit; those that affect no other pod come first.
+    pub would_fit_if: Vec<RemedyRow>,
+}
+
 /// A pod whose memory is being released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReleasingRow {
@@ -67,12 +108,31 @@ pub struct ReleasingRow {
     pub waits_for: String,
 }
 
+/// The place of the record of holders, from which a restart learns what vanished meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldersRecordPlace {
+    /// None is kept.
+    None,
+    /// ConfigMaps in Plimsoll's own namespace.
+    ConfigMaps,
+    DataDirectory,
+}
+
 /// The state of the watch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchRow {
-    /// Pods that vanished before are unknown.
+    /// The start of this process.
     #[schema(value_type = Option<String>)]
     pub watching_since: Option<Time>,
+    /// Pods that vanished before are unknown: since the record of holders is kept, or since this
+    /// process watches.
+    #[schema(value_type = Option<String>)]
+    pub holders_known_since: Option<Time>,
+    /// The place of the record of holders.
+    pub record: HoldersRecordPlace,
+    /// Parts of the record that could not be read, and are not used.
+    pub damaged_records: usize,
     pub nodes: usize,
     pub devices: usize,
     pub holders: usize,

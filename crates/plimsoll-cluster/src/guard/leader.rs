@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::access::Connection;
 use crate::errands::carry_out;
+use crate::holders::HoldersStore;
 use crate::lease::{Mandate, TIMING};
 use crate::watch::Sight;
 
@@ -28,6 +29,7 @@ const BUSY: Duration = Duration::from_millis(10);
 /// The leader's side of the guard in one process.
 pub(super) struct Leader {
     connection: Connection,
+    holders: Arc<HoldersStore>,
     engine: Engine<Watch>,
     counters: GuardCounters,
     sight: Sight,
@@ -48,6 +50,7 @@ struct Turn {
 impl Leader {
     pub(super) fn new(
         connection: Connection,
+        holders: Arc<HoldersStore>,
         engine: Engine<Watch>,
         counters: GuardCounters,
         sight: Sight,
@@ -57,6 +60,7 @@ impl Leader {
         let errands = JoinSet::new();
         Leader {
             connection,
+            holders,
             engine,
             counters,
             sight,
@@ -150,9 +154,10 @@ impl Leader {
         for errand in turn.errands {
             let (connection, engine) = (self.connection.clone(), self.engine.clone());
             let (limit, counters) = (self.limit.clone(), self.counters.clone());
+            let holders = self.holders.clone();
             self.errands.spawn(async move {
                 let _permit = limit.acquire_owned().await.ok()?;
-                let outcome = carry_out(&connection, &errand).await;
+                let outcome = carry_out(&connection, &holders, &errand).await;
                 counters.errand(kind(&errand), result(&outcome));
                 call(&engine, move |watch, core| watch.errand_done(core, errand, outcome)).await
             });

@@ -71,11 +71,15 @@ fn guarding() -> Vec<Value> {
 
 /// The rules for the guard's own objects. Rights to create cannot be limited to a name.
 fn own_objects() -> Vec<Value> {
-    let changes = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    vec![
-        rule("coordination.k8s.io", &["leases"], &changes),
-        rule("", &["configmaps", "secrets"], &changes),
-    ]
+    let mut rules = Vec::new();
+    for (group, resource) in [("coordination.k8s.io", "leases"), ("", "secrets")] {
+        let mut changes = rule(group, &[resource], &["get", "update"]);
+        changes["resourceNames"] = json!([GUARD]);
+        rules.extend([rule(group, &[resource], &["create"]), changes]);
+    }
+    // One for each node with holders, so that no name is known before.
+    rules.push(rule("", &["configmaps"], &["list", "get", "create", "update", "delete"]));
+    rules
 }
 
 fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {

@@ -12,6 +12,9 @@ use crate::manifests::GUARD;
 /// The name of the policy, which differs from that of the policy for annotations.
 const POLICY: &str = "plimsoll-guard-bindings";
 
+/// The annotation with the namespace of the installation.
+pub(super) const INSTALLED_IN: &str = "plimsoll.dev/namespace";
+
 /// The objects as collection and name, in the order in which they are applied: the webhooks first,
 /// because the policy rejects what they do not mark.
 pub(crate) const REGISTRATION: [(&str, &str); 3] = [
@@ -165,6 +168,7 @@ impl Registration {
         json!({
             "name": name,
             "labels": {"app.kubernetes.io/name": "plimsoll"},
+            "annotations": {INSTALLED_IN: self.namespace},
             "ownerReferences": owner,
         })
     }

@@ -1,12 +1,14 @@
 //! Metrics of a live cluster.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 
 use plimsoll_core::scheduler::Scheduler;
 use plimsoll_core::units::Millis;
 use plimsoll_kube::audit;
 use plimsoll_kube::live::Watch;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::metrics::{Number, Word, seconds};
@@ -19,6 +21,9 @@ pub(super) struct PodGauges {
     oldest_seconds: f64,
     releasing: u64,
     silent: u64,
+    /// Milliseconds since 1970.
+    holders_known_since: u64,
+    damaged_records: u64,
     /// By code.
     findings: BTreeMap<&'static str, u64>,
 }
@@ -40,6 +45,8 @@ impl PodGauges {
             oldest_seconds: oldest.map_or(0.0, |oldest| seconds(Millis(oldest), now)),
             releasing: watch.releases().count() as u64,
             silent: silent.count() as u64,
+            holders_known_since: watch.holders_known_since().unwrap_or(now).0,
+            damaged_records: watch.damaged_records().len() as u64,
             findings,
         }
     }
@@ -59,6 +66,14 @@ impl FrontGauges for PodGauges {
         let silent = Number::default();
         silent.set(self.silent);
         registry.register("nodes_silent", "Nodes whose kubelet is not heard", silent);
+        let known = Gauge::<f64, AtomicU64>::default();
+        known.set(self.holders_known_since as f64 / 1000.0);
+        let help = "Unix time before which a pod that vanished is unknown";
+        registry.register("holders_known_since_seconds", help, known);
+        let damaged = Number::default();
+        damaged.set(self.damaged_records);
+        let help = "Parts of the record of holders that are damaged and not used";
+        registry.register("holders_record_damaged", help, damaged);
         let findings: Family<Word, Number> = Family::default();
         for (code, count) in &self.findings {
             findings.get_or_create(&[("code", code)]).set(*count);

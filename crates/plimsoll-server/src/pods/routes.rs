@@ -12,8 +12,8 @@ use plimsoll_api::device::{self, DeviceRow, Health};
 use plimsoll_api::explanation::explanation;
 use plimsoll_api::offline::FindingRow;
 use plimsoll_api::rows::{
-    EventRow, PendingPodRow, PodDecisionRow, ProblemRow, ReleasingRow, RequestRow, SchedulerLogRow,
-    WatchRow, time,
+    EventRow, HoldersRecordPlace, PendingPodRow, PodDecisionRow, ProblemRow, ReleasingRow,
+    RequestRow, SchedulerLogRow, WatchRow, time,
 };
 use plimsoll_core::front::Core;
 use plimsoll_core::ledger::{Ledger, NodeId};
@@ -21,10 +21,10 @@ use plimsoll_core::rejection::DecisionSummary;
 use plimsoll_core::request::RequestId;
 use plimsoll_engine::store::{DecisionId, hexadecimal};
 use plimsoll_kube::audit;
-use plimsoll_kube::live::{PendingPod, Watch};
+use plimsoll_kube::live::{PendingPod, RecordKeeping, Watch};
 use utoipa_axum::routes;
 
-use super::{PodFacts, PodsState};
+use super::{PodFacts, PodsState, whatif};
 use crate::api::{Answer, Problem, found_row, schedulerlog_row, with_document};
 use crate::decisions::{CachedDecision, Decisions};
 use crate::guard::Guard;
@@ -49,6 +49,7 @@ pub(super) fn routes(state: PodsState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(list_findings))
         .add(Rules::READ, routes!(list_decisions))
         .add(Rules::READ, routes!(show_decision))
+        .add(Rules::READ, routes!(whatif::what_if))
         .add(Rules::READ, routes!(stream_events))
         .add(Rules::READ.in_cluster(ClusterRights::GetPod), routes!(show_schedulerlog))
         .with_state(state);
@@ -64,6 +65,13 @@ async fn show_watch(State(state): State<PodsState>) -> Answer<Json<WatchRow>> {
         let ledger = core.ledger();
         WatchRow {
             watching_since: watch.watching_since().map(time),
+            holders_known_since: watch.holders_known_since().map(time),
+            record: match watch.record_keeping() {
+                RecordKeeping::Never => HoldersRecordPlace::None,
+                RecordKeeping::WhileLeading => HoldersRecordPlace::ConfigMaps,
+                RecordKeeping::Always => HoldersRecordPlace::DataDirectory,
+            },
+            damaged_records: watch.damaged_records().len(),
             nodes: ledger.node_count(),
             devices: ledger.nodes().map(|(_, view)| view.node.devices.len()).sum(),
             holders: ledger.holdings().filter(|(_, one)| !one.charges.is_empty()).count(),

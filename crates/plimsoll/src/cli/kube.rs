@@ -29,6 +29,10 @@ pub(crate) struct KubeArgs {
     /// The address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
+    /// A directory for the history of decisions, which `plimsoll replay` reads, and without --guard
+    /// for the record of holders [default: neither is kept]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) data: Option<PathBuf>,
     /// The configuration file (YAML): tokens, TLS, limits, policy and log, as for `plimsoll serve`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,

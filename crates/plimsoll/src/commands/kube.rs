@@ -3,21 +3,25 @@
 mod guard;
 mod manifests;
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_cluster::guard::Guard;
+use plimsoll_cluster::guard::{Guard, GuardConfig};
+use plimsoll_cluster::holders::{HoldersStore, keep};
 use plimsoll_cluster::watch::{self as cluster_watch, Position, Sight};
 use plimsoll_cluster::{Access, ClusterReviewer, Connection, Place};
 use plimsoll_core::units::Name;
 use plimsoll_engine::engine::{Engine, NoAnswer};
 use plimsoll_kube::cluster::Reading;
-use plimsoll_kube::live::{Observation, Watch};
+use plimsoll_kube::live::{Observation, RecordKeeping, Watch};
 use plimsoll_server::config::http::{Callers, TlsFiles};
-use plimsoll_server::config::{self, Loaded, Options};
+use plimsoll_server::config::{self, Loaded, LogConfig, Options};
 use plimsoll_server::life::{self, Reloaded};
-use plimsoll_server::pods;
+use plimsoll_server::pods::{self, ClusterServer};
+use tokio::runtime::Handle;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::{KubeArgs, KubeCommand, LogFormat};
@@ -49,16 +53,7 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
     let connection = runtime.block_on(Connection::open(&access))?;
     let options = options(args, connection.place());
     let Loaded { config, warnings } = config::load(&options)?;
-    logging::start(
-        config.log.format,
-        match verbosity {
-            Verbosity::Quiet => LevelFilter::WARN,
-            Verbosity::Normal => LevelFilter::INFO,
-        },
-    );
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
+    begin_log(&config.log, verbosity, &warnings);
     let guard = guard::settings(args, &connection)?;
     let api_server = connection.server();
     match &guard {
@@ -66,6 +61,7 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
         Some(_) => tracing::info!(api_server, "watching and guarding a cluster"),
     }
     let guarding = guard.as_ref().map(guard::guarding);
+    let (holders, records) = record_of(guard.as_ref(), &connection, config.data.as_deref());
     let guard = guard.map(|settings| {
         let counters = guarding.as_ref().map(|guarding| guarding.counters.clone());
         let prepared = Guard::prepare(connection.clone(), settings, counters.unwrap_or_default());
@@ -73,44 +69,93 @@ fn watch(args: &KubeArgs, verbosity: Verbosity) -> Result<Outcome> {
     });
     let guard = guard.transpose()?;
     let (positions, found) = std::sync::mpsc::channel::<Vec<Position>>();
-    let (lister, handle) = (connection.clone(), runtime.handle().clone());
-    let list = move || {
-        let (learnt, from) = handle.block_on(cluster_watch::start_when_reachable(&lister))?;
-        // The receiver is used once the engine runs, which is after this.
-        let _ = positions.send(from);
-        Ok(learnt)
+    let list = {
+        let (connection, holders) = (connection.clone(), holders.clone());
+        let handle = runtime.handle().clone();
+        move || list(&handle, &connection, holders.as_deref(), &positions)
     };
     let reviewer = Arc::new(ClusterReviewer::new(connection.clone()));
     let (handed, ending) = std::sync::mpsc::channel();
-    let follow = move |engine| {
+    let follow = move |engine: Engine<Watch>| {
         let sight = Sight::default();
-        follow(&connection, &engine, &sight, found.try_iter().flatten());
+        let observer = engine.clone();
+        let send = move |learnt| report(observer.clone(), learnt);
+        let positions: Vec<Position> = found.try_iter().flatten().collect();
+        tokio::spawn(cluster_watch::follow_all(connection, positions, sight.clone(), send));
+        let keeping = holders.clone().map(|holders| tokio::spawn(keep(engine.clone(), holders)));
+        let guarding = guard.zip(holders);
+        let guarding = guarding.map(|(guard, holders)| guard.start(engine, sight, holders));
         // The receiver is used after the server has ended.
-        let _ = handed.send(guard.map(|guard| guard.start(engine, sight)));
+        let _ = handed.send((guarding, keeping));
     };
-    let settings = config.settings.clone();
-    let service = pods::service(reading(args), settings, guarding, reviewer, list, follow);
+    let server = ClusterServer {
+        reading: reading(args),
+        settings: config.settings.clone(),
+        guarding,
+        records,
+        history: config.data,
+        reviewer,
+    };
+    let service = pods::service(server, list, follow);
     let lived =
         runtime.block_on(life::live(config.http, config.log, None, || reload(&options), service));
-    if let Ok(Some(guard)) = ending.try_recv() {
-        let _ = runtime.block_on(async { tokio::time::timeout(HAND_OVER, guard).await });
+    let ending = ending.try_iter().flat_map(|(guarding, keeping)| [guarding, keeping]);
+    for task in ending.flatten() {
+        let _ = runtime.block_on(async { tokio::time::timeout(HAND_OVER, task).await });
     }
     runtime.shutdown_timeout(LEFTOVERS);
     lived.map(|()| Outcome::Fine)
 }
 
-/// Follows every resource on a task of its own.
-fn follow(
+/// Lists everything, and recalls the record of holders. Blocks.
+fn list(
+    runtime: &Handle,
     connection: &Connection,
-    engine: &Engine<Watch>,
-    sight: &Sight,
-    positions: impl Iterator<Item = Position>,
-) {
-    for position in positions {
-        let engine = engine.clone();
-        let send = move |learnt| report(engine.clone(), learnt);
-        tokio::spawn(cluster_watch::follow(connection.clone(), position, sight.clone(), send));
+    holders: Option<&HoldersStore>,
+    positions: &Sender<Vec<Position>>,
+) -> Result<Vec<Observation>> {
+    let (mut learnt, from) = runtime.block_on(cluster_watch::start_when_reachable(connection))?;
+    if let Some(holders) = holders {
+        learnt.push(Observation::Recalled(runtime.block_on(holders.recall_when_reachable())?));
     }
+    // The receiver is used once the engine runs, which is after this.
+    let _ = positions.send(from);
+    Ok(learnt)
+}
+
+fn begin_log(log: &LogConfig, verbosity: Verbosity, warnings: &[String]) {
+    let level = match verbosity {
+        Verbosity::Quiet => LevelFilter::WARN,
+        Verbosity::Normal => LevelFilter::INFO,
+    };
+    logging::start(log.format, level);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Returns the record of holders, and who keeps it: a guard in the cluster, a watch in its data
+/// directory, if it has one.
+fn record_of(
+    guard: Option<&GuardConfig>,
+    connection: &Connection,
+    data: Option<&Path>,
+) -> (Option<Arc<HoldersStore>>, RecordKeeping) {
+    let (store, keeping) = match (guard, data) {
+        (Some(guard), _) => {
+            let store = HoldersStore::in_config_maps(connection.clone(), &guard.namespace);
+            (store, RecordKeeping::WhileLeading)
+        }
+        (None, Some(data)) => (HoldersStore::in_directory(data), RecordKeeping::Always),
+        (None, None) => {
+            tracing::info!(
+                "no record of holders is kept without --data: a pod that vanishes while this \
+                 process does not run is unknown after a restart"
+            );
+            return (None, RecordKeeping::Never);
+        }
+    };
+    (Some(Arc::new(store)), keeping)
 }
 
 /// Hands observations to the engine, and returns once they are in its ledger.
@@ -141,7 +186,7 @@ fn options(args: &KubeArgs, place: Place) -> Options {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Options {
         listen: args.listen.clone(),
-        data: None,
+        data: args.data.clone(),
         config: args.config.clone(),
         tls: tls.map(|(cert, key)| TlsFiles { cert, key }),
         token_file: args.token_file.clone(),

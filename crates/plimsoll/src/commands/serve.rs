@@ -46,7 +46,7 @@ pub(super) fn run(args: &ServeArgs, verbosity: Verbosity) -> Result<Outcome> {
     let runtime = runtime.worker_threads(workers()).enable_all().build();
     let runtime = runtime.context("could not start the threads of the server")?;
     let fleet = if args.demo { Fleet::Simulated } else { Fleet::Real };
-    let service = application::service(&config, fleet);
+    let service = application::service(&config, fleet)?;
     let lived =
         runtime.block_on(life::live(config.http, config.log, lasts, || reload(&options), service));
     runtime.shutdown_timeout(LEFTOVERS);

@@ -2,5 +2,6 @@
 
 mod clients;
 mod cluster;
+mod record;
 mod replicas;
 mod scheduler;

@@ -51,6 +51,17 @@ impl Watching {
         (status, answer.body_mut().read_to_string().unwrap_or_default())
     }
 
+    /// The status and the body of an answer to a JSON body.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, String) {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+        let request = agent.post(format!("{}{path}", self.url));
+        let request = request.header("Content-Type", "application/json");
+        let mut answer =
+            request.send(body.to_string()).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let status = answer.status().as_u16();
+        (status, answer.body_mut().read_to_string().unwrap_or_default())
+    }
+
     pub(crate) fn json(&self, path: &str) -> Value {
         let text = self.text(path).unwrap_or_else(|| panic!("no answer from {path}"));
         serde_json::from_str(&text).expect("answers are JSON")

@@ -21,7 +21,20 @@ fn another_replica_takes_over_and_no_device_gets_over_its_line() {
     assert_eq!(two.metric("plimsoll_guard_leading"), Some(0.0), "one decides");
     a_paused_leader_lets_nothing_in(&cluster, &one, &mut two);
     a_clean_hand_over_is_quick(&cluster, &mut one, &mut two);
+    a_second_installation_does_not_start(&cluster);
     a_missing_right_is_named(&cluster);
+}
+
+fn a_second_installation_does_not_start(cluster: &Cluster) {
+    let webhooks =
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/plimsoll-guard";
+    let before = cluster.admin.get(webhooks).expect("they are registered");
+    let mut second = Replica::start_with(cluster, "elsewhere", &["--namespace=elsewhere"]);
+    until("it ends", || second.process.exited().is_some());
+    let log = second.log();
+    assert!(log.contains("is installed in the namespace plimsoll already"), "{log}");
+    assert!(log.contains("plimsoll kube uninstall-guard"), "{log}");
+    assert_eq!(cluster.admin.get(webhooks).expect("they are registered"), before);
 }
 
 /// G5: the leader stops inside an answer, another takes over and fills the card, the first goes on.
