@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
 use plimsoll_api::device::{self, DeviceRow, Health};
@@ -21,7 +22,7 @@ use plimsoll_core::rejection::DecisionSummary;
 use plimsoll_core::request::RequestId;
 use plimsoll_engine::store::{DecisionId, hexadecimal};
 use plimsoll_kube::audit;
-use plimsoll_kube::live::{PendingPod, RecordKeeping, Watch};
+use plimsoll_kube::live::{Leadership, PendingPod, RecordKeeping, Watch};
 use utoipa_axum::routes;
 
 use super::{PodFacts, PodsState, whatif};
@@ -178,16 +179,28 @@ async fn list_releasing(State(state): State<PodsState>) -> Answer<Json<Vec<Relea
 params(("namespace" = String, Path), ("name" = String, Path), ("uid" = String, Path)), responses(
     (status = 204, description = "Its memory counts as free"),
     (status = 404, description = "No such pod has vanished and counts as releasing", body = ProblemRow),
+    (status = 409, description = "Another replica of the guard decides", body = ProblemRow),
 ))]
 async fn clear_releasing(
     State(state): State<PodsState>,
     Path((namespace, name, uid)): Path<(String, String, String)>,
-) -> Answer<axum::http::StatusCode> {
+) -> Answer<StatusCode> {
     let shown = format!("{namespace}/{name} ({uid})");
     let id = RequestId::new(namespace, name).with_uid(uid);
-    let cleared = state.engine()?.write(move |watch, core| watch.clear(core, &id)).await?;
-    if cleared {
-        return Ok(axum::http::StatusCode::NO_CONTENT);
+    let clear = move |watch: &mut Watch, core: &mut Core<'_>| {
+        // The charge that counts is that of the replica that decides.
+        let decides = watch.record_keeping() != RecordKeeping::WhileLeading
+            || watch.leadership() == Leadership::Leading;
+        decides.then(|| watch.clear(core, &id))
+    };
+    match state.engine()?.write(clear).await? {
+        Some(true) => return Ok(StatusCode::NO_CONTENT),
+        Some(false) => {}
+        None => {
+            let detail = "this replica does not decide; ask the one whose pod has the label \
+                plimsoll.dev/role=leader";
+            return Err(Problem::new(StatusCode::CONFLICT, "not_leading", detail));
+        }
     }
     let detail = format!("{shown} has not vanished, or counts no more; see /api/v1/releasing");
     Err(Problem::not_found("not_releasing", detail))
