@@ -14,10 +14,12 @@ use crate::request::{Eviction, NodeNeed, Request, RequestId};
 use crate::room::NodeView;
 use crate::units::{Bytes, Millis, Timespan};
 
+mod clearing;
 mod cost;
 mod retire;
 mod together;
 
+pub use clearing::{Clearing, EndlessHolders, clearing};
 pub use cost::VictimOrder;
 pub use retire::{Displaceable, Endless, check_retirable, plan_retirement};
 pub use together::{gang_after_releases, gang_after_retirement};

@@ -62,6 +62,8 @@ pub mod queue;
 
 pub mod event;
 
+pub mod forecast;
+
 pub mod wording;
 
 pub mod scheduler;

@@ -22,6 +22,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Returns the account that the request counts as.
+    pub fn account(&self) -> &Name {
+        &self.id.account
+    }
+
     /// Returns the request as far as devices are concerned: on any node, whatever its rules, taints
     /// and other resources say. Another scheduler has judged those.
     #[must_use]
@@ -422,6 +427,9 @@ pub struct Terms {
     pub idle_limit: Option<Timespan>,
     /// The time that a restart costs; the eviction plan minimises the sum.
     pub reload_cost: Timespan,
+    /// The time after which a stop is enforced; `None` if it is not, or unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_limit: Option<Timespan>,
 }
 
 /// The holders that may be evicted to place a request.

@@ -30,6 +30,7 @@ mod apply;
 mod check;
 mod evidence;
 mod fair;
+mod forecasts;
 mod gangs;
 mod holders;
 mod offers;
@@ -41,6 +42,8 @@ mod retirement;
 mod retry;
 mod starts;
 
+pub use fair::Turns;
+pub use forecasts::Forecasts;
 use possible::Possible;
 use retirement::Evicted;
 

@@ -10,11 +10,13 @@ use crate::units::Bytes;
 
 mod account;
 mod answer;
+mod forecast;
 mod reason;
 mod rejection;
 
 pub use account::{account_in_queue, over_share};
 pub use answer::{answer_reason, cannot_place};
+pub use forecast::{expected_start, expected_start_briefly, place_in_queue};
 pub use reason::container_reason;
 pub use rejection::{Clause, Topic, cannot_bind, describe_needs, held_by};
 

@@ -18,15 +18,19 @@ mod tests;
 use std::sync::Arc;
 
 use plimsoll_core::decide::Decision;
+use plimsoll_core::event::Settings;
 use plimsoll_core::ledger::{Ledger, LedgerError, Promise};
 use plimsoll_core::policy::Policy;
 use plimsoll_core::remedy::Remedy;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::Measured;
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::{Bytes, Name};
+use plimsoll_core::units::{Bytes, Millis, Name};
 use plimsoll_core::verdict::Candidate;
 use plimsoll_kube::cluster::{Cluster, NodeFacts};
+
+/// The time of a simulation: nothing expires and nothing becomes stale while pods are placed.
+pub const NOW: Millis = Millis(0);
 
 /// A cluster after every pending pod has had its turn.
 #[derive(Debug)]
@@ -167,7 +171,18 @@ pub fn simulate(
     advising: &Advising,
     watch: &mut dyn FnMut(&Decision),
 ) -> Simulation {
-    let mut simulation = run::run(cluster, policy, advising, watch);
+    let settings = Settings { policy: policy.clone(), ..Settings::default() };
+    simulate_with(cluster, &settings, advising, watch)
+}
+
+/// Simulates as [`simulate`] does, with the shares of accounts and all other settings.
+pub fn simulate_with(
+    cluster: &Cluster,
+    settings: &Settings,
+    advising: &Advising,
+    watch: &mut dyn FnMut(&Decision),
+) -> Simulation {
+    let mut simulation = run::run(cluster, settings, advising, watch);
     advice::update_promises(cluster, &mut simulation);
     plain::propose(cluster, &mut simulation, advising);
     simulation
@@ -175,7 +190,7 @@ pub fn simulate(
 
 /// Observes what runs, and places nothing.
 pub fn observe(cluster: &Cluster) -> (Scheduler, Vec<Uncounted>) {
-    run::observe(cluster, &Policy::default())
+    run::observe(cluster, &Settings::default())
 }
 
 /// Lists the memory that processes outside the cluster use, as declared for a node's devices.

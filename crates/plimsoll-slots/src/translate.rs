@@ -65,6 +65,7 @@ pub fn terms(model: &Model, purpose: Purpose, reload_cost: Span) -> Terms {
         model: Some(declared.name.as_str().into()),
         idle_limit: Some(declared.idle_limit.into()),
         reload_cost: declared.reload_cost.unwrap_or(reload_cost).into(),
+        stop_limit: Some(declared.runtime.grace().into()),
     }
 }
 

@@ -33,9 +33,13 @@ fn invalid_shares_are_rejected_with_the_field() {
         maximum: Quota { memory: None, devices: Some(2) },
         ..Share::default()
     };
+    let at_most = Share {
+        maximum: Quota { memory: Some(Bytes::gib(15)), devices: None },
+        ..Share::default()
+    };
     let cases = [
         (vec![("a", child("b"))], "accounts.a.parent: there is no account b"),
-        (vec![("a", child("a"))], "accounts.a.parent: a has a parent itself"),
+        (vec![("a", child("a"))], "accounts.a.parent: the account is its own parent"),
         (
             vec![("a", child("b")), ("b", child("c")), ("c", share(20, None, 1))],
             "accounts.a.parent: b has a parent itself",
@@ -59,6 +63,10 @@ fn invalid_shares_are_rejected_with_the_field() {
         (
             vec![("a", child("p")), ("b", child("p")), ("p", share(15, None, 1))],
             "accounts.p.guaranteed.memory is 15 GiB, less than the 20 GiB",
+        ),
+        (
+            vec![("a", child("p")), ("b", child("p")), ("p", at_most)],
+            "accounts.p.maximum.memory is 15 GiB, less than the 20 GiB",
         ),
     ];
     for (rows, expected) in cases {

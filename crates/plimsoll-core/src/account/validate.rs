@@ -14,6 +14,8 @@ pub enum SharesError {
         "accounts.{account}.parent: {parent} has a parent itself; there are two levels of accounts"
     )]
     ThreeLevels { account: Name, parent: Name },
+    #[error("accounts.{account}.parent: the account is its own parent; remove the field")]
+    OwnParent { account: Name },
     #[error("accounts.{account}.members: {member} already counts as {other}; list it once")]
     MemberTwice { account: Name, member: Name, other: Name },
     #[error(
@@ -25,6 +27,11 @@ pub enum SharesError {
          accounts are guaranteed together"
     )]
     ChildrenOverParent { account: Name, field: &'static str, guaranteed: String, together: String },
+    #[error(
+        "accounts.{account}.maximum.{field} is {maximum}, less than the {together} that its \
+         accounts are guaranteed together"
+    )]
+    ChildrenOverMaximum { account: Name, field: &'static str, maximum: String, together: String },
 }
 
 pub(super) fn check(by_name: &BTreeMap<Name, Share>) -> Result<(), SharesError> {
@@ -52,6 +59,10 @@ pub(super) fn check(by_name: &BTreeMap<Name, Share>) -> Result<(), SharesError> 
             let account = account.clone();
             return Err(SharesError::ChildrenOverParent { account, field, guaranteed, together });
         }
+        if let Some((field, together, maximum)) = first_over(together, share.maximum) {
+            let account = account.clone();
+            return Err(SharesError::ChildrenOverMaximum { account, field, maximum, together });
+        }
     }
     Ok(())
 }
@@ -65,9 +76,8 @@ fn check_parent(
     let (account, parent) = (account.clone(), parent.clone());
     match by_name.get(&parent) {
         None => Err(SharesError::NoSuchParent { account, parent }),
-        Some(above) if above.parent.is_some() || account == parent => {
-            Err(SharesError::ThreeLevels { account, parent })
-        }
+        Some(_) if account == parent => Err(SharesError::OwnParent { account }),
+        Some(above) if above.parent.is_some() => Err(SharesError::ThreeLevels { account, parent }),
         Some(_) => Ok(()),
     }
 }

@@ -57,24 +57,31 @@ impl Scheduler {
 }
 
 /// Pending requests that are taken one at a time, each when it is its turn.
-pub(super) enum Turns<E> {
+#[derive(Debug)]
+pub struct Turns<E> {
+    order: Order<E>,
+}
+
+#[derive(Debug)]
+enum Order<E> {
     /// Without shares.
     ByAge(VecDeque<E>),
     ByStanding(VecDeque<PriorityClass<E>>),
 }
 
 /// The requests of one priority by account, each with its position by age.
-pub(super) struct PriorityClass<E> {
+#[derive(Debug)]
+struct PriorityClass<E> {
     speculative: bool,
     priority: i32,
     accounts: BTreeMap<Name, VecDeque<(usize, E)>>,
 }
 
 impl<E: AsRef<PendingRequest>> Turns<E> {
-    /// Takes requests in the order of the queue.
-    pub(super) fn new(scheduler: &Scheduler, entries: impl Iterator<Item = E>) -> Turns<E> {
+    /// Takes requests in the order of a queue: of one priority the oldest first.
+    pub fn new(scheduler: &Scheduler, entries: impl Iterator<Item = E>) -> Turns<E> {
         if scheduler.ledger.shares().is_empty() {
-            return Turns::ByAge(entries.collect());
+            return Turns { order: Order::ByAge(entries.collect()) };
         }
         let mut classes: VecDeque<PriorityClass<E>> = VecDeque::new();
         for (age, entry) in entries.enumerate() {
@@ -91,14 +98,14 @@ impl<E: AsRef<PendingRequest>> Turns<E> {
             let class = classes.back_mut().expect("a class was just added if there was none");
             class.accounts.entry(account).or_default().push_back((age, entry));
         }
-        Turns::ByStanding(classes)
+        Turns { order: Order::ByStanding(classes) }
     }
 
     /// Returns the request whose turn it is by the usage now.
-    pub(super) fn next(&mut self, scheduler: &Scheduler) -> Option<E> {
-        let classes = match self {
-            Turns::ByAge(entries) => return entries.pop_front(),
-            Turns::ByStanding(classes) => classes,
+    pub fn next(&mut self, scheduler: &Scheduler) -> Option<E> {
+        let classes = match &mut self.order {
+            Order::ByAge(entries) => return entries.pop_front(),
+            Order::ByStanding(classes) => classes,
         };
         while let Some(class) = classes.front_mut() {
             let next = class

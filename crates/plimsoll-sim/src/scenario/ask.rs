@@ -13,7 +13,7 @@ use super::fleet::{change_resource, cpu};
 use super::rules;
 use super::words::{Problem, Word, Words, bad, names, number, one_of, size, span, time, unknown};
 
-const FIELDS: [&str; 33] = [
+const FIELDS: [&str; 34] = [
     "kind",
     "cores",
     "slots",
@@ -44,6 +44,7 @@ const FIELDS: [&str; 33] = [
     "evicts",
     "model",
     "idle",
+    "stop",
     "reload",
     "deadline",
     "uid",
@@ -293,6 +294,7 @@ impl Asking {
             "evicts" => terms.eviction = one_of(value, "way to evict", &EVICTIONS)?,
             "model" => terms.model = Some(value.into()),
             "idle" => terms.idle_limit = Some(span(value)?),
+            "stop" => terms.stop_limit = Some(span(value)?),
             "reload" => terms.reload_cost = span(value)?,
             "deadline" => {
                 self.deadline = Some(time(value)?);

@@ -16,7 +16,7 @@ use super::world::World;
 use super::{ask, explain, fleet, output, seen, show};
 use crate::witness::Objection;
 
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 36] = [
     "policy",
     "settings",
     "account",
@@ -47,6 +47,7 @@ const COMMANDS: [&str; 35] = [
     "promises",
     "breaches",
     "accounts",
+    "forecasts",
     "explain",
     "remedies",
     "restart",
@@ -375,6 +376,7 @@ fn view(world: &mut World, command: &str, words: &mut Words) -> Result<Vec<Strin
         "promises" => show::promises(world),
         "breaches" => show::breaches(world),
         "accounts" => show::accounts(world),
+        "forecasts" => show::forecasts(world),
         "restart" => world.restart(),
         "replay" => world.replay(),
         "again" => explain::again(world, number(&words.plain("how often")?)?)?,

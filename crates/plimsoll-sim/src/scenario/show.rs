@@ -10,6 +10,7 @@ use plimsoll_core::evict;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::room::{DeviceRoom, NodeView, Tenant};
 use plimsoll_core::units::Bytes;
+use plimsoll_core::wording;
 
 use super::output::{LineKind, OutputLine};
 use super::world::World;
@@ -300,5 +301,23 @@ pub(crate) fn accounts(world: &World) -> Vec<String> {
     let without_share = names.keys().filter(|name| ledger.shares().get(name).is_none());
     let mut lines: Vec<String> = without_share.map(line).collect();
     lines.extend(world.scheduler().account_rows().iter().map(ToString::to_string));
+    none_if_empty(lines)
+}
+
+/// Lists the prospects of each pending request, in turn.
+pub(crate) fn forecasts(world: &World) -> Vec<String> {
+    let scheduler = world.scheduler();
+    let mut forecasts = scheduler.forecasts(world.now);
+    let mut lines = Vec::new();
+    for entry in scheduler.pending_in_turn() {
+        let id = &entry.request.id;
+        if let Some(forecast) = forecasts.of(id) {
+            let start = wording::expected_start(&forecast.start, world.now);
+            lines.push(format!(
+                "{id}: {}; expected start: {start}",
+                wording::place_in_queue(&forecast)
+            ));
+        }
+    }
     none_if_empty(lines)
 }

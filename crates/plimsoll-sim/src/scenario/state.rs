@@ -277,6 +277,7 @@ fn term_words(line: &mut Line, terms: &Terms) {
     line.pair_if("evicts", (evicts != "never").then_some(evicts));
     line.pair_if("model", terms.model.as_ref());
     line.pair_if("idle", terms.idle_limit.map(|limit| limit.to_string()));
+    line.pair_if("stop", terms.stop_limit.map(|limit| limit.to_string()));
     line.pair_if("deadline", terms.deadline.map(|deadline| deadline.to_string()));
     line.pair_if(
         "reload",

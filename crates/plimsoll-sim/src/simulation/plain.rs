@@ -49,7 +49,7 @@ fn placed_under(cluster: &Cluster, simulation: &Simulation, rule: PlainRule) -> 
         let by_rule = specs.entry(spec.clone()).or_insert_with(|| Arc::new(under(spec, rule)));
         pending.request.spec = by_rule.clone();
     }
-    let again = run(&changed, simulation.policy(), &Advising::none(), &mut |_| {});
+    let again = run(&changed, simulation.scheduler.settings(), &Advising::none(), &mut |_| {});
     again.placed.iter().map(|placed| placed.pending).collect()
 }
 

@@ -5,23 +5,20 @@ use std::collections::BTreeMap;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::event::{self, Event, Settings};
 use plimsoll_core::gang::Gang;
-use plimsoll_core::policy::Policy;
+use plimsoll_core::queue::PendingRequest;
 use plimsoll_core::request::{Request, RequestId};
-use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::Millis;
+use plimsoll_core::scheduler::{Scheduler, Turns};
 use plimsoll_core::verdict::Candidate;
 use plimsoll_kube::cluster::Cluster;
 
 use super::advice::Advisor;
-use super::{Advising, Outlook, Placed, Rejected, Simulation, Uncounted, WhyUncounted, foreign};
-
-/// Everything happens at one time: nothing expires and nothing becomes stale while pods are placed.
-const NOW: Millis = Millis(0);
+use super::{
+    Advising, NOW, Outlook, Placed, Rejected, Simulation, Uncounted, WhyUncounted, foreign,
+};
 
 /// Shows a machine the nodes, what was measured on them, and what runs.
-pub(super) fn observe(cluster: &Cluster, policy: &Policy) -> (Scheduler, Vec<Uncounted>) {
-    let settings = Settings { policy: policy.clone(), ..Settings::default() };
-    let mut scheduler = Scheduler::new(settings);
+pub(super) fn observe(cluster: &Cluster, settings: &Settings) -> (Scheduler, Vec<Uncounted>) {
+    let mut scheduler = Scheduler::new(settings.clone());
     let mut uncounted = Vec::new();
     for facts in &cluster.nodes {
         let _ = scheduler.step(NOW, Event::Node { node: Box::new(facts.node.clone()) });
@@ -50,16 +47,16 @@ pub(super) fn observe(cluster: &Cluster, policy: &Policy) -> (Scheduler, Vec<Unc
 /// first member.
 pub(super) fn run(
     cluster: &Cluster,
-    policy: &Policy,
+    settings: &Settings,
     advising: &Advising,
     watch: &mut dyn FnMut(&Decision),
 ) -> Simulation {
-    let (scheduler, uncounted) = observe(cluster, policy);
+    let (scheduler, uncounted) = observe(cluster, settings);
     let mut run = Run {
         cluster,
         scheduler,
         uncounted,
-        advisor: Advisor::new(advising, policy),
+        advisor: Advisor::new(advising, &settings.policy),
         watch,
         submitted: BTreeMap::new(),
         gangs: BTreeMap::new(),
@@ -67,14 +64,33 @@ pub(super) fn run(
         answers: BTreeMap::new(),
     };
     let members = members_of_gangs(cluster);
-    for (pending, pod) in cluster.pending.iter().enumerate() {
-        match pod.gang {
+    let pods = cluster.pending.iter().enumerate();
+    let entries = pods.map(|(pending, pod)| PodInTurn {
+        pending,
+        entry: PendingRequest::new(NOW, pod.request.clone()),
+    });
+    let mut turns = Turns::new(&run.scheduler, entries);
+    while let Some(PodInTurn { pending, .. }) = turns.next(&run.scheduler) {
+        match cluster.pending[pending].gang {
             None => run.submit(pending),
             Some(gang) if run.gangs.contains_key(&gang) => {}
             Some(gang) => run.submit_gang(gang, &members[&gang]),
         }
     }
     run.finish()
+}
+
+/// A pending pod whose turn is to come: among accounts with shares, each placement changes it.
+struct PodInTurn {
+    /// Its index among the pending pods.
+    pending: usize,
+    entry: PendingRequest,
+}
+
+impl AsRef<PendingRequest> for PodInTurn {
+    fn as_ref(&self) -> &PendingRequest {
+        &self.entry
+    }
 }
 
 /// The pending pods of each gang, by the gang's index.

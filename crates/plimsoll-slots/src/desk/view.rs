@@ -351,10 +351,24 @@ impl<'a> DeskView<'a> {
         }
     }
 
-    /// Returns everything that is pending: the slots in the core's order, then the reservations
+    /// Returns everything that is pending: the slots by priority and age, then the reservations
     /// that are in no slot.
     pub fn pending(self) -> impl Iterator<Item = PendingEntry<'a>> {
-        let slots = self.core.queue().iter().filter_map(move |entry| {
+        self.entries(self.core.queue().iter())
+    }
+
+    /// Returns everything that is pending: the slots in the order in which the core tries them now,
+    /// then the reservations that are in no slot. Beside shares of accounts this costs more than
+    /// [`DeskView::pending`].
+    pub fn pending_in_turn(self) -> impl Iterator<Item = PendingEntry<'a>> {
+        self.entries(self.core.pending_in_turn().into_iter())
+    }
+
+    fn entries(
+        self,
+        pending: impl Iterator<Item = &'a PendingRequest>,
+    ) -> impl Iterator<Item = PendingEntry<'a>> {
+        let slots = pending.filter_map(move |entry| {
             let slot = self.slot(&entry.request.id.name)?;
             let reservations = self.active_requests(slot);
             Some(PendingEntry::Slot { slot, entry, reservations })

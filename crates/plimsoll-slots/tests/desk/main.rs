@@ -5,6 +5,7 @@ mod bound;
 mod cases;
 mod fairness;
 mod files;
+mod forecasts;
 mod histories;
 mod leases;
 mod maintenance;
