@@ -24,6 +24,7 @@ use super::demo::{self, Narrator};
 use super::guard::Guard;
 use super::life::{Rebuilt, Service};
 use super::metrics::slots::{EndingCounter, SlotGauges};
+use super::metrics::waits::WaitTimes;
 use super::served::{FrontGauges, ServedFront};
 use crate::SlotEngine;
 
@@ -94,6 +95,8 @@ pub fn service(config: &Config, fleet: Fleet) -> Result<Service<Desk, Store>> {
     }
     let (endings, rejections) = (EndingCounter::default(), app.rejections().clone());
     observers.push(Box::new(endings.clone()));
+    let waits = WaitTimes::default();
+    observers.push(Box::new(waits.clone()));
     let (dir, desk) = (config.data_dir()?, config.desk.clone());
     let data = dir.clone();
     let (settings, models) = (config.settings.clone(), config.models.clone());
@@ -117,6 +120,7 @@ pub fn service(config: &Config, fleet: Fleet) -> Result<Service<Desk, Store>> {
         counters: Box::new(move |registry| {
             endings.register(registry);
             rejections.register(registry);
+            waits.register(registry);
         }),
         data: Some(dir),
         announce: match fleet {

@@ -4,6 +4,7 @@
 mod format;
 mod scraped;
 pub(crate) mod slots;
+pub(crate) mod waits;
 mod watcher;
 
 use std::path::PathBuf;

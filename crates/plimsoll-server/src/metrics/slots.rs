@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use super::Word;
 use super::scraped::{Labels, Number, Seconds, device_labels, seconds};
+use super::waits::PendingWaits;
 use crate::served::{FrontGauges, QueueGauges};
 
 /// The number of models with a label of their own, by name. The others share a label, so that the
@@ -89,6 +90,7 @@ pub(crate) struct SlotGauges {
     runners: Vec<RunnerGauges>,
     models: BTreeMap<String, ModelGauges>,
     queue: QueueGauges,
+    waits: PendingWaits,
 }
 
 struct DeviceTelemetry {
@@ -132,6 +134,7 @@ impl SlotGauges {
             runners: runners.collect(),
             models: models(desk),
             queue: queue(desk, now),
+            waits: PendingWaits::copy(scheduler, now),
         }
     }
 }
@@ -223,6 +226,7 @@ impl FrontGauges for SlotGauges {
         register_telemetry(registry, &self.telemetry);
         register_models(registry, &self.models);
         register_memory(registry, &self.models);
+        self.waits.register(registry);
     }
 }
 

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
 
 use super::slots::{EndingCounter, RejectionCounter};
+use super::waits::WaitTimes;
 use super::*;
 use crate::rehearsal::{GIB, Rehearsal};
 
@@ -39,9 +41,11 @@ fn rows(text: &str) -> BTreeMap<String, f64> {
 fn eventful() -> (Rehearsal, Arc<Counted>) {
     let mut endings = EndingCounter::default();
     let rejections = RejectionCounter::default();
+    let mut waits = WaitTimes::default();
     let counted = Arc::new(Counted::new(|registry| {
         endings.register(registry);
         rejections.register(registry);
+        waits.register(registry);
     }));
     let mut world = Rehearsal::new(Policy::spread(), &[80, 40]);
     let mut watcher = counted.observer();
@@ -51,16 +55,16 @@ fn eventful() -> (Rehearsal, Arc<Counted>) {
     world.model("warm", "memory: 80GiB\nprewarm: true");
     let first = world.reserve("a");
     world.reserve("huge");
-    world.show(&mut [&mut *watcher, &mut endings]);
+    world.show(&mut [&mut *watcher, &mut endings, &mut waits]);
     world.beat(&[60 * GIB, GIB]);
     world.release(first);
-    world.show(&mut [&mut *watcher, &mut endings]);
+    world.show(&mut [&mut *watcher, &mut endings, &mut waits]);
     world.pass(1000);
     world.reserve("b");
-    world.show(&mut [&mut *watcher, &mut endings]);
+    world.show(&mut [&mut *watcher, &mut endings, &mut waits]);
     world.pass(1000);
     world.beat(&[0, 41 * GIB]);
-    world.show(&mut [&mut *watcher, &mut endings]);
+    world.show(&mut [&mut *watcher, &mut endings, &mut waits]);
     counted.rejected(Rejected::Rate);
     let asked = [
         ("method", "GET".to_string()),
@@ -140,6 +144,47 @@ fn the_oldest_age_is_that_of_the_first_pending_request_without_prewarming() {
     world.reserve("a");
     world.pass(3000);
     assert_eq!(age(&mut world), 3.0);
+}
+
+#[test]
+fn waiting_times_are_measured_by_account_and_size() {
+    let mut waits = WaitTimes::default();
+    let counted = Arc::new(Counted::new(|registry| waits.register(registry)));
+    let mut world = Rehearsal::new(Policy::pack(), &[80]);
+    let shares =
+        r#"{"team": {"members": ["large"], "guaranteed": {"memory": 85899345920}, "weight": 1}}"#;
+    let accounts = serde_json::from_str(shares).expect("one share");
+    let settings = Settings { accounts, ..world.host.scheduler().settings().clone() };
+    world.host.configure(world.now, settings);
+    world.model("small", "memory: 20GiB\nidle_limit: 1h");
+    world.model("large", "memory: 74GiB");
+    let first = world.reserve("small");
+    world.show(&mut [&mut waits]);
+    world.beat(&[20 * GIB]);
+    world.reserve("large");
+    world.show(&mut [&mut waits]);
+    world.pass(7000);
+    let rows_now = |world: &mut Rehearsal| rows(&shown(world, &counted));
+    let pending = rows_now(&mut world);
+    let oldest = r#"plimsoll_queue_oldest_wait_seconds{account="team",size="large"}"#;
+    assert_eq!(pending[oldest], 7.0);
+    assert_eq!(pending[r#"plimsoll_queue_expected{start="after_work"}"#], 1.0);
+    assert_eq!(pending["plimsoll_queue_overdue_seconds"], 0.0);
+    world.release(first);
+    world.pass(15_000);
+    let late = rows_now(&mut world);
+    assert_eq!(late[r#"plimsoll_queue_expected{start="by"}"#], 1.0);
+    assert_eq!(late["plimsoll_queue_overdue_seconds"], 5.0, "15 s after a stop within 10 s");
+    world.beat(&[0]);
+    world.show(&mut [&mut waits]);
+    let placed = rows_now(&mut world);
+    assert_eq!(placed[oldest], 0.0, "{placed:#?}");
+    let name = "plimsoll_queue_wait_seconds";
+    let of = |account: &str, size: &str, part: &str| {
+        placed[&format!("{name}_{part}{{account=\"{account}\",size=\"{size}\"}}")]
+    };
+    assert_eq!((of("(others)", "small", "count"), of("(others)", "small", "sum")), (1.0, 0.0));
+    assert_eq!((of("team", "large", "count"), of("team", "large", "sum")), (1.0, 22.0));
 }
 
 #[test]
