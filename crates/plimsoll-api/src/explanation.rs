@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::clause::{ClauseRow, clauses_of};
+use crate::forecast::ForecastRow;
 use crate::lost_by::{LostBy, lost_by};
 use crate::verdict::{self, CandidateRow, ScorePart};
 
@@ -44,6 +45,9 @@ pub struct Explanation {
     pub candidates: Option<Vec<CandidateRow>>,
     /// A future placement that is kept from later requests.
     pub promised: Option<PromisedRow>,
+    /// The prospects of a request that is pending now; null for a decision of the past.
+    #[serde(default)]
+    pub forecast: Option<ForecastRow>,
 }
 
 /// Returns the explanation of a decision. Promises are not part of the decision itself.
@@ -61,6 +65,7 @@ pub fn explanation(decision: &Decision) -> Explanation {
         lost_by: lost_by(decision),
         candidates: Some(verdict::candidates(decision)),
         promised: None,
+        forecast: None,
     }
 }
 

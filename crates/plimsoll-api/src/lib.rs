@@ -14,6 +14,8 @@ pub mod verdict;
 
 pub mod lost_by;
 
+pub mod forecast;
+
 pub mod explanation;
 
 pub mod device;

@@ -1,5 +1,6 @@
 //! The HTTP API: every route once, with its rules, its input and its answers.
 
+mod accounts;
 mod activity;
 mod agents;
 mod decisions;
@@ -70,6 +71,7 @@ pub(crate) fn routes(app: AppState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(reservations::list::list))
         .add(Rules::OPERATE.routine(), routes!(reservations::renewal::renew))
         .add(Rules::READ, routes!(queue::list))
+        .add(Rules::READ, routes!(accounts::list))
         .add(Rules::READ, routes!(decisions::list))
         .add(Rules::READ, routes!(decisions::show))
         // A POST for its body; it changes nothing.

@@ -25,6 +25,7 @@ use super::guard::tokens::TokenEntry;
 use super::schedulerlog;
 use crate::log::LogFormat;
 use accounts::ShareEntry;
+pub use accounts::read_accounts;
 use http::{Callers, HttpConfig, HttpSettings, Limits, TlsFiles};
 
 /// Options from the command line. They override the configuration file.
@@ -362,6 +363,16 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
                 "models:\n- &m {name: m, runtime: {command: {argv: [x]}}}\n- *m\n",
                 &["\"m\" is declared twice"],
             ),
+            (
+                "accounts: {a: {guaranteed: {memory: -1GiB}}}",
+                &["accounts.a.guaranteed.memory", "-1GiB"],
+            ),
+            ("accounts: {a: {maximum: {memory: -5}}}", &["accounts.a.maximum.memory", "-5"]),
+            ("accounts: {a: {maximum: {devices: -1}}}", &["accounts.a.maximum.devices is -1"]),
+            ("accounts: {a: {maximum: {devices: two}}}", &["accounts.a.maximum.devices is two"]),
+            ("accounts: {a: {weight: 0}}", &["accounts.a.weight is 0", "at least 1"]),
+            ("accounts: {a: {parent: b}}", &["accounts.a.parent", "no account b"]),
+            ("accounts: {a: {guarantee: {memory: 1GiB}}}", &["guarantee", "guaranteed", "line 1"]),
             ("listen: nowhere", &["nowhere"]),
             ("listen: 0.0.0.0:80", &["0.0.0.0:80", "--token-file", "127.0.0.1"]),
         ] {

@@ -7,6 +7,7 @@ mod admission;
 mod alerts;
 mod gauges;
 mod guarding;
+mod queue;
 mod routes;
 mod webhook;
 mod whatif;

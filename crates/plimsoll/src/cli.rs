@@ -21,8 +21,9 @@ use plimsoll_core::request::PlainRule;
 use crate::text::Detail;
 pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
-    ApplyArgs, DecisionsArgs, ListFormat, QueueArgs, ReleaseArgs, RenewArgs, ReservationsArgs,
-    ReserveArgs, RunnersArgs, ServerArgs, ShowArgs, SlotListArgs, SlotsArgs, TopArgs,
+    AccountsArgs, ApplyArgs, DecisionsArgs, ListFormat, QueueArgs, ReleaseArgs, RenewArgs,
+    ReservationsArgs, ReserveArgs, RunnersArgs, ServerArgs, ShowArgs, SlotListArgs, SlotsArgs,
+    TopArgs,
 };
 pub(crate) use cluster::{ClusterArgs, DevicesArgs, Invocation};
 pub(crate) use estimate::EstimateArgs;
@@ -71,6 +72,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "runners",
             "reservations",
             "queue",
+            "accounts",
             "decisions",
             "events",
             "logs",
@@ -183,6 +185,9 @@ Exit codes: 0 nothing found; 1 something found; 2 error."
     /// List pending slots and reservations in order, and why they are pending
     #[command(after_help = client::QUEUE)]
     Queue(QueueArgs),
+    /// List the accounts with a share: what each holds, and by how much it is over its guarantee
+    #[command(after_help = client::ACCOUNTS)]
+    Accounts(AccountsArgs),
     /// List the latest decisions
     #[command(after_help = client::DECISIONS)]
     Decisions(DecisionsArgs),
@@ -276,6 +281,9 @@ pub(crate) struct PolicyArgs {
     /// Choose among placements that fit by this policy
     #[arg(long, value_name = "NAME", default_value = "pack", value_parser = policy_parser())]
     pub(crate) policy: String,
+    /// Shares of accounts (YAML): the key accounts, as in the configuration of a server
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) accounts: Option<PathBuf>,
     /// Log the steps of every decision to standard error
     #[arg(long)]
     pub(crate) log_decisions: bool,

@@ -13,6 +13,7 @@ use crate::breach::BreachRow;
 use crate::clause::ClauseRow;
 use crate::device::{DeviceRow, NodeRow, Role};
 use crate::explanation::{PromisedRow, RemedyRow};
+use crate::forecast::{AccountRow, ForecastRow};
 use crate::names::named;
 use crate::verdict::{self, CandidateRow, ScorePart};
 
@@ -30,6 +31,8 @@ pub struct SimulateOutput {
     /// Pods that are not placed, in queue order.
     pub unplaced: Vec<UnplacedRow>,
     pub breaches: Vec<BreachRow>,
+    /// The accounts with a share after all decisions; empty without `--accounts`.
+    pub accounts: Vec<AccountRow>,
     pub not_considered: Vec<NotConsideredRow>,
 }
 
@@ -170,6 +173,8 @@ pub struct UnplacedRow {
     /// The same line by line.
     pub clauses: Vec<ClauseRow>,
     pub promised: Option<PromisedRow>,
+    /// Its account and its expected start; null if it is impossible.
+    pub forecast: Option<ForecastRow>,
     pub nodes_considered: usize,
     /// The nearest ten of them; all with `--full`.
     pub candidates: Vec<CandidateRow>,

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::{RequestRow, Time};
 use crate::explanation::{Explanation, RemedyRow};
+use crate::forecast::ForecastRow;
 use crate::offline::FindingRow;
 
 /// A pod that no scheduler has placed yet.
@@ -33,6 +34,10 @@ pub struct PendingPodRow {
     pub reason: String,
     /// Features that it uses and that are not considered.
     pub not_considered: Vec<String>,
+    /// Its account and its expected start; null if it is gated. Pods end only by themselves, so
+    /// that no promise and no bound exists for memory that they hold.
+    #[serde(default)]
+    pub forecast: Option<ForecastRow>,
 }
 
 /// A decision about a pod of another scheduler.

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::GpuAllocation;
 use crate::clause::WhyRow;
 use crate::explanation::PromisedRow;
+use crate::forecast::ForecastRow;
 use crate::names::named;
 use crate::time::Time;
 
@@ -62,6 +63,9 @@ pub struct ReservationRow {
     pub why: WhyRow,
     /// The placement that is promised to its slot.
     pub promised: Option<PromisedRow>,
+    /// The prospects of its slot while that is pending.
+    #[serde(default)]
+    pub forecast: Option<ForecastRow>,
     pub created: Time,
     pub deadline: Option<Time>,
     /// The time that it lasts without a renewal, or `off`.
@@ -206,6 +210,10 @@ pub struct QueueRow {
     /// The time of the next start after a failed one.
     pub retry_at: Option<Time>,
     pub promised: Option<PromisedRow>,
+    /// The account and the expected start of a slot; null for a reservation, which waits for room
+    /// in the slots of its model.
+    #[serde(default)]
+    pub forecast: Option<ForecastRow>,
 }
 
 named! {

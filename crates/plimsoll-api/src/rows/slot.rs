@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::MemorySource;
 use crate::clause::WhyRow;
+use crate::forecast::ForecastRow;
 use crate::names::named;
 use crate::time::Time;
 
@@ -76,6 +77,9 @@ pub struct SlotRow {
     pub prewarmed: bool,
     /// Reported by a runner and not created by this server.
     pub adopted: bool,
+    /// Its prospects while it is pending.
+    #[serde(default)]
+    pub forecast: Option<ForecastRow>,
     /// Its end; null while it exists.
     #[serde(default)]
     pub ended: Option<EndedRow>,

@@ -8,6 +8,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::event::Answer as CoreAnswer;
+use plimsoll_core::front::Core;
 use plimsoll_core::rejection::{DecisionSummary, Rejection};
 use plimsoll_core::room::{DeviceRoom, NodeView};
 use plimsoll_core::units::{Bytes, Millis};
@@ -19,13 +20,14 @@ use utoipa::IntoParams;
 use super::input::{self, Params, RowPage};
 use super::problem::{Answer, Problem};
 use super::state::AppState;
-use super::{memory, slots};
+use super::{memory, queue, slots};
 use crate::decisions::{CachedDecision, Eviction};
 use plimsoll_api::clause::clause_rows;
 use plimsoll_api::explanation::{Explanation, charges, explanation};
 use plimsoll_api::rows::{DecisionRow, EvictionRow, LoadRow, ProblemRow, time};
 use plimsoll_api::verdict;
 use plimsoll_engine::store::{DecisionId, Filter, History, Listed, StoreError};
+use plimsoll_slots::desk::Desk;
 use plimsoll_slots::memory::Need;
 
 /// The query parameters of a list of decisions.
@@ -94,7 +96,15 @@ pub(crate) async fn show(
 ) -> Answer<Json<DecisionRow>> {
     let wanted = read_id(&id, "id")?;
     if let Some(cached) = app.recent(move |decisions, _| decisions.get(wanted)).await? {
-        return Ok(Json(row(&cached)));
+        let request = cached.decision.request.clone();
+        let forecast = move |_: &mut Desk, core: &mut Core<'_>| {
+            queue::forecast(&mut core.scheduler().forecasts(core.now()), &request)
+        };
+        let forecast = app.engine()?.read(forecast).await?;
+        let mut row = row(&cached);
+        // A placed request is pending again after a failed start; that is another decision.
+        row.explanation.forecast = forecast.filter(|_| !row.placed);
+        return Ok(Json(row));
     }
     let before = DecisionId { seq: wanted.seq, index: wanted.index.saturating_add(1) };
     let listed =

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use plimsoll_core::request::RequestId;
-use plimsoll_core::units::Millis;
+use plimsoll_core::scheduler::Forecasts;
 use plimsoll_slots::desk::{DeskView, PendingEntry};
 
 use super::input::{self, Page, Params};
@@ -12,6 +12,7 @@ use super::problem::{Answer, Problem};
 use super::state::AppState;
 use plimsoll_api::clause::WhyRow;
 use plimsoll_api::explanation::{self, PromisedRow};
+use plimsoll_api::forecast::ForecastRow;
 use plimsoll_api::rows::{ProblemRow, QueueRow, QueuedKind, time};
 
 /// Lists what is pending
@@ -29,7 +30,8 @@ pub(crate) async fn list(
     let rows = app
         .engine()?
         .read(move |desk, core| {
-            some(desk.view(core.scheduler()), core.now(), after.as_deref(), limit + 1)
+            let mut forecasts = core.scheduler().forecasts(core.now());
+            some(desk.view(core.scheduler()), &mut forecasts, after.as_deref(), limit + 1)
         })
         .await?;
     let gone = || {
@@ -45,15 +47,15 @@ pub(crate) async fn list(
 /// Returns the entries after a cursor; `None` if the cursor is no longer pending.
 fn some(
     desk: DeskView<'_>,
-    now: Millis,
+    forecasts: &mut Forecasts<'_>,
     after: Option<&str>,
     most: usize,
 ) -> Option<Vec<QueueRow>> {
-    let mut all = (1_usize..).zip(desk.pending());
+    let mut all = (1_usize..).zip(desk.pending_in_turn());
     if let Some(after) = after {
         all.find(|(_, entry)| id(entry) == after)?;
     }
-    Some(all.take(most).map(|(position, entry)| row(desk, position, &entry, now)).collect())
+    Some(all.take(most).map(|(position, entry)| row(desk, position, &entry, forecasts)).collect())
 }
 
 fn id(entry: &PendingEntry<'_>) -> String {
@@ -63,7 +65,13 @@ fn id(entry: &PendingEntry<'_>) -> String {
     }
 }
 
-fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>, now: Millis) -> QueueRow {
+fn row(
+    desk: DeskView<'_>,
+    position: usize,
+    entry: &PendingEntry<'_>,
+    forecasts: &mut Forecasts<'_>,
+) -> QueueRow {
+    let now = forecasts.now();
     match entry {
         PendingEntry::Slot { slot, entry, reservations } => {
             let terms = &entry.request.terms;
@@ -85,6 +93,7 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>, now: Milli
                 failures: desk.scheduler().queue().failures(&entry.request.id),
                 retry_at: entry.backoff.map(|backoff| time(backoff.until)),
                 promised,
+                forecast: forecast(forecasts, &entry.request.id),
             }
         }
         PendingEntry::Reservation(reservation) => {
@@ -107,6 +116,7 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>, now: Milli
                 failures: 0,
                 retry_at: None,
                 promised: None,
+                forecast: None,
             }
         }
     }
@@ -116,4 +126,10 @@ fn row(desk: DeskView<'_>, position: usize, entry: &PendingEntry<'_>, now: Milli
 pub(crate) fn promised(desk: DeskView<'_>, request: &RequestId) -> Option<PromisedRow> {
     let ledger = desk.scheduler().ledger();
     Some(explanation::promise_on(ledger, ledger.promise_to(request)?))
+}
+
+/// Returns the prospects of a request, if it is pending.
+pub(crate) fn forecast(forecasts: &mut Forecasts<'_>, request: &RequestId) -> Option<ForecastRow> {
+    let forecast = forecasts.of(request)?;
+    Some(ForecastRow::new(&forecast, forecasts.now()))
 }

@@ -326,8 +326,9 @@ struct Seen {
 
 fn look(desk: DeskView<'_>, id: ReservationId, now: Millis) -> Seen {
     let is_settled = desk.reservation_status(id).is_none_or(|status| status.is_settled());
+    let mut forecasts = desk.scheduler().forecasts(now);
     Seen {
-        row: desk.reservation(id).map(|reservation| row::row(desk, reservation, now)),
+        row: desk.reservation(id).map(|reservation| row::row(desk, reservation, &mut forecasts)),
         watching: if is_settled { Watching::Ends } else { Watching::Continues },
     }
 }
@@ -355,7 +356,8 @@ async fn slot_settled(engine: &SlotEngine, id: &str, until: Instant) -> Answer<O
 
 fn slot_row(desk: &Desk, core: &Core<'_>, id: &str) -> Option<SlotRow> {
     let view = desk.view(core.scheduler());
-    let existing = view.slot(id).map(|slot| slots::row(view, slot, core.now()));
+    let mut forecasts = core.scheduler().forecasts(core.now());
+    let existing = view.slot(id).map(|slot| slots::row(view, slot, &mut forecasts));
     let ended = || Some(slots::ended_row(view, view.ended_slot(id)?, core.now()));
     existing.or_else(ended)
 }

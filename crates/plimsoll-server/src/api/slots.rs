@@ -6,6 +6,7 @@ use axum::response::Response;
 use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::device::Node;
 use plimsoll_core::reason;
+use plimsoll_core::scheduler::Forecasts;
 use plimsoll_core::units::{Bytes, Millis};
 use plimsoll_slots::desk::{DeskView, EndedSlot, Evictable, Slot};
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use utoipa::IntoParams;
 
 use super::input::{self, Params};
 use super::problem::Answer;
+use super::queue;
 use super::state::AppState;
 use plimsoll_api::clause::{WhyRow, clause_rows};
 use plimsoll_api::rows::{
@@ -58,8 +60,10 @@ fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<Sl
     if wanted.ended == Some(true) {
         return ended(desk, now, wanted, most);
     }
+    let mut forecasts = desk.scheduler().forecasts(now);
     let Some(runner) = &wanted.runner_id else {
-        return desk.slots_after(after).take(most).map(|slot| row(desk, slot, now)).collect();
+        let slots = desk.slots_after(after).take(most);
+        return slots.map(|slot| row(desk, slot, &mut forecasts)).collect();
     };
     let ledger = desk.scheduler().ledger();
     let there = ledger.node_id(runner).into_iter().flat_map(|node| ledger.holdings_on(node));
@@ -67,7 +71,7 @@ fn some(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<Sl
         there.filter_map(|(_, holding)| desk.slot(&holding.request.name)).collect();
     slots.sort_by(|one, other| one.id.cmp(&other.id));
     let slots = slots.into_iter().filter(|slot| after.is_none_or(|after| &*slot.id > after));
-    slots.take(most).map(|slot| row(desk, slot, now)).collect()
+    slots.take(most).map(|slot| row(desk, slot, &mut forecasts)).collect()
 }
 
 fn ended(desk: DeskView<'_>, now: Millis, wanted: &Wanted, most: usize) -> Vec<SlotRow> {
@@ -99,12 +103,13 @@ pub(crate) fn ended_row(desk: DeskView<'_>, ended: &EndedSlot, now: Millis) -> S
         failures: 0,
         retry_at: None,
         ended: Some(EndedRow { at: time(ended.at), cause: ended.ending.name().to_string() }),
-        ..row(desk, slot, now)
+        ..row(desk, slot, &mut desk.scheduler().forecasts(now))
     }
 }
 
 /// A slot as a row.
-pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
+pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, forecasts: &mut Forecasts<'_>) -> SlotRow {
+    let now = forecasts.now();
     let held = desk.holding(slot);
     let holding = held.map(|(_, holding)| holding);
     let waiting = desk.scheduler().queue().get(&slot.request());
@@ -134,6 +139,7 @@ pub(crate) fn row(desk: DeskView<'_>, slot: &Slot, now: Millis) -> SlotRow {
             .or(waiting.map(|waiting| waiting.request.terms.speculative))
             .unwrap_or(false),
         adopted: slot.made_from.is_none(),
+        forecast: queue::forecast(forecasts, &slot.request()),
         ended: None,
         used: desk.report(slot).map(|report| report.used.clone()).unwrap_or_default(),
         outgrown: holding.is_some_and(|holding| outgrown(slot, holding)),

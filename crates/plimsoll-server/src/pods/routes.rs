@@ -11,6 +11,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
 use plimsoll_api::device::{self, DeviceRow, Health};
 use plimsoll_api::explanation::explanation;
+use plimsoll_api::forecast::AccountRow;
 use plimsoll_api::offline::FindingRow;
 use plimsoll_api::rows::{
     EventRow, HoldersRecordPlace, PendingPodRow, PodDecisionRow, ProblemRow, ReleasingRow,
@@ -18,14 +19,13 @@ use plimsoll_api::rows::{
 };
 use plimsoll_core::front::Core;
 use plimsoll_core::ledger::{Ledger, NodeId};
-use plimsoll_core::rejection::DecisionSummary;
 use plimsoll_core::request::RequestId;
 use plimsoll_engine::store::{DecisionId, hexadecimal};
 use plimsoll_kube::audit;
-use plimsoll_kube::live::{Leadership, PendingPod, RecordKeeping, Watch};
+use plimsoll_kube::live::{Leadership, RecordKeeping, Watch};
 use utoipa_axum::routes;
 
-use super::{PodFacts, PodsState, whatif};
+use super::{PodFacts, PodsState, queue, whatif};
 use crate::api::{Answer, Problem, found_row, schedulerlog_row, with_document};
 use crate::decisions::{CachedDecision, Decisions};
 use crate::guard::Guard;
@@ -45,6 +45,7 @@ pub(super) fn routes(state: PodsState, guard: &Arc<Guard>) -> Routes {
         .add(Rules::READ, routes!(show_watch))
         .add(Rules::READ, routes!(list_devices))
         .add(Rules::READ, routes!(list_queue))
+        .add(Rules::READ, routes!(list_accounts))
         .add(Rules::READ, routes!(list_releasing))
         .add(Rules::OPERATE, routes!(clear_releasing))
         .add(Rules::READ, routes!(list_findings))
@@ -115,29 +116,11 @@ fn device_rows(ledger: &Ledger) -> Vec<DeviceRow> {
     (status = 200, description = "Pending pods in order, then gated pods", body = Vec<PendingPodRow>),
 ))]
 async fn list_queue(State(state): State<PodsState>) -> Answer<Json<Vec<PendingPodRow>>> {
-    let rows = |watch: &mut Watch, _: &mut Core<'_>| {
-        let pending = (1..).zip(watch.pending()).map(|(at, pod)| pending_row(at, pod));
+    let rows = |watch: &mut Watch, core: &mut Core<'_>| {
+        let pending = queue::pending_rows(watch, core.scheduler(), core.now()).into_iter();
         pending.chain(watch.gated().map(|(id, gates)| gated_row(id, gates))).collect()
     };
     Ok(Json(state.engine()?.read(rows).await?))
-}
-
-fn pending_row(position: usize, pod: &PendingPod) -> PendingPodRow {
-    let opinion = pod.opinion.as_ref();
-    PendingPodRow {
-        position: Some(position),
-        id: format!("{}/{}", pod.request.id.account, pod.request.id.name),
-        request: RequestRow::from(&pod.request.id),
-        created: pod.created.clone(),
-        priority: pod.request.terms.priority,
-        scheduler: pod.scheduler.clone(),
-        reported: pod.reported.clone(),
-        gates: Vec::new(),
-        fits: opinion.map(DecisionSummary::is_placed),
-        node: opinion.and_then(DecisionSummary::node).map(ToString::to_string),
-        reason: opinion.map_or("not judged yet".to_owned(), ToString::to_string),
-        not_considered: pod.not_considered.iter().map(ToString::to_string).collect(),
-    }
 }
 
 fn gated_row(id: &RequestId, gates: &[String]) -> PendingPodRow {
@@ -154,7 +137,18 @@ fn gated_row(id: &RequestId, gates: &[String]) -> PendingPodRow {
         node: None,
         reason: format!("held back by the scheduling gate {}", gates.join(", ")),
         not_considered: Vec::new(),
+        forecast: None,
     }
+}
+
+/// Lists the accounts with a share, and what the pods of each hold
+#[utoipa::path(get, path = "/api/v1/scheduler/accounts", operation_id = "list_accounts", tag = "scheduler", responses(
+    (status = 200, description = "The accounts by name, parents included", body = Vec<AccountRow>),
+))]
+async fn list_accounts(State(state): State<PodsState>) -> Answer<Json<Vec<AccountRow>>> {
+    let rows =
+        |watch: &mut Watch, core: &mut Core<'_>| queue::account_rows(watch, core.scheduler());
+    Ok(Json(state.engine()?.read(rows).await?))
 }
 
 /// Lists the pods whose memory is being released, and the evidence that each waits for

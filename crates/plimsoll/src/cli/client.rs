@@ -165,6 +165,18 @@ pub(crate) struct QueueArgs {
     pub(crate) server: ServerArgs,
 }
 
+pub(super) const ACCOUNTS: &str = "Examples:\n  plimsoll accounts\n  plimsoll accounts -o json\n\n\
+The configuration of the server defines the shares; without any the list is empty.\n\n\
+Exit codes: 0 done; 2 error.";
+
+#[derive(Args, Debug)]
+pub(crate) struct AccountsArgs {
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
 pub(super) const APPLY: &str = "Examples:\n  plimsoll apply -f models.yaml\n  plimsoll apply -f models.yaml --dry-run\n  \
 cat *.yaml | plimsoll apply -f -\n\n\
 A file holds one declaration, a list of them, or a list under `models:`; YAML may hold several documents. All are\n\

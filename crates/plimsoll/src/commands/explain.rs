@@ -6,13 +6,13 @@ use anyhow::{Result, bail};
 use plimsoll_api::explanation::{Explanation, RemedyRow};
 use plimsoll_api::offline::{ExplainOutput, ExplainStatus, InputRow};
 use plimsoll_core::decide::Decision;
-use plimsoll_core::policy::Policy;
+use plimsoll_core::event::Settings;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Name;
 use plimsoll_kube::cluster::Cluster;
-use plimsoll_sim::simulation::{Advising, Simulation, simulate};
+use plimsoll_sim::simulation::{Advising, NOW, Simulation, simulate_with};
 
-use super::simulate::{promised, status};
+use super::simulate::{forecast, promised, settings, status};
 use super::{Offline, load, log};
 use crate::cli::{ExplainArgs, Format, InputArgs};
 use crate::load::Loaded;
@@ -45,7 +45,8 @@ fn from_objects(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
     let namespace = args.namespace.as_ref().or(namespace.as_ref());
     let pod = find(&cluster, &qualified(wanted, namespace))?;
     let mut number = 0;
-    let output = explain(&cluster, &pod, &args.policy.policy(), &mut |decision| {
+    let settings = settings(&args.policy)?;
+    let output = explain(&cluster, &pod, &settings, &mut |decision| {
         number += 1;
         if decision.request == pod.id && args.policy.log_decisions {
             log(decision, number);
@@ -83,7 +84,7 @@ struct Pod {
 fn explain(
     cluster: &Cluster,
     pod: &Pod,
-    policy: &Policy,
+    settings: &Settings,
     watch: &mut dyn FnMut(&Decision),
 ) -> Result<ExplainOutput> {
     if let Some((status, why)) = pod.undecided {
@@ -98,8 +99,8 @@ fn explain(
             found = Some(decision.clone());
         }
     };
-    let advising = Advising::only(pod.id.clone(), policy);
-    let simulation = simulate(cluster, policy, &advising, &mut keep_first);
+    let advising = Advising::only(pod.id.clone(), &settings.policy);
+    let simulation = simulate_with(cluster, settings, &advising, &mut keep_first);
     if let Some(decision) = found {
         return Ok(decided(cluster, &simulation, &decision));
     }
@@ -116,6 +117,7 @@ fn decided(cluster: &Cluster, simulation: &Simulation, decision: &Decision) -> E
         ..ExplainOutput::decided(decision)
     };
     let mut rejected = simulation.rejected.iter();
+    let mut forecasts = simulation.scheduler.forecasts(NOW);
     match rejected.find(|rejected| rejected.decision.request == decision.request) {
         None => output,
         Some(rejected) => ExplainOutput {
@@ -123,6 +125,7 @@ fn decided(cluster: &Cluster, simulation: &Simulation, decision: &Decision) -> E
             explanation: Explanation {
                 summary: rejected.decision.summary().to_string(),
                 promised: promised(&rejected.advice),
+                forecast: forecast(&mut forecasts, &decision.request),
                 ..output.explanation
             },
             would_fit_if: rejected.advice.would_fit_if.iter().map(RemedyRow::from).collect(),
@@ -175,5 +178,5 @@ fn separate_pod(args: &ExplainArgs) -> Result<(InputArgs, String)> {
 /// Explains a pod of a cluster under the default policy.
 #[cfg(test)]
 pub(crate) fn explain_in(cluster: &Cluster, pod: &str) -> Result<ExplainOutput> {
-    explain(cluster, &find(cluster, pod)?, &Policy::default(), &mut |_| {})
+    explain(cluster, &find(cluster, pod)?, &Settings::default(), &mut |_| {})
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod accounts;
 mod apply;
 mod audit;
 mod chaos;
@@ -70,6 +71,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome> {
         Command::Runners(args) => runners::run(args, verbosity),
         Command::Decisions(args) => decisions::run(args, verbosity),
         Command::Queue(args) => queue::run(args, verbosity),
+        Command::Accounts(args) => accounts::run(args, verbosity),
         Command::Apply(args) => apply::run(args, verbosity),
         Command::Reserve(args) => reserve::run(args, verbosity),
         Command::Renew(args) => renew::run(args, verbosity),

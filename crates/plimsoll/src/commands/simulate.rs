@@ -5,6 +5,7 @@ use plimsoll_api::breach::breach_row;
 use plimsoll_api::clause::clauses_of;
 use plimsoll_api::device;
 use plimsoll_api::explanation::{PromisedRow, RemedyRow, promised_row};
+use plimsoll_api::forecast::{AccountRow, ForecastRow};
 use plimsoll_api::offline::{
     InputRow, NotConsideredRow, PlacementRow, SCHEMA_VERSION, SimulateOutput, UnplacedRow,
     UnplacedStatus,
@@ -12,11 +13,17 @@ use plimsoll_api::offline::{
 use plimsoll_api::verdict;
 use plimsoll_core::breach;
 use plimsoll_core::decide::Decision;
+use plimsoll_core::event::Settings;
+use plimsoll_core::request::RequestId;
+use plimsoll_core::scheduler::Forecasts;
 use plimsoll_kube::cluster::Cluster;
-use plimsoll_sim::simulation::{Advice, Advising, Outlook, Rejected, Simulation, simulate};
+use plimsoll_server::config::read_accounts;
+use plimsoll_sim::simulation::{
+    Advice, Advising, NOW, Outlook, Rejected, Simulation, simulate_with,
+};
 
 use super::{Offline, load, log};
-use crate::cli::{Format, SimulateArgs};
+use crate::cli::{Format, PolicyArgs, SimulateArgs};
 use crate::output::{self, Outcome, Verbosity};
 use crate::text;
 use crate::text::simulate::Names;
@@ -33,7 +40,8 @@ pub(super) fn run(args: &SimulateArgs, verbosity: Verbosity) -> Result<Outcome> 
             log(decision, number);
         }
     };
-    let simulation = simulate(&cluster, &args.policy.policy(), &Advising::all(), &mut watch);
+    let settings = settings(&args.policy)?;
+    let simulation = simulate_with(&cluster, &settings, &Advising::all(), &mut watch);
     match args.output {
         Format::Json => {
             let candidates = if args.full { Candidates::All } else { Candidates::Nearest };
@@ -70,6 +78,7 @@ pub(crate) fn simulate_output(
     let ledger = simulation.ledger();
     let placed = simulation.placed.iter();
     let rejected = simulation.rejected.iter();
+    let mut forecasts = simulation.scheduler.forecasts(NOW);
     SimulateOutput {
         schema_version: SCHEMA_VERSION,
         policy: simulation.policy().name.clone(),
@@ -80,13 +89,21 @@ pub(crate) fn simulate_output(
             .map(|placed| (&cluster.pending[placed.pending].request, &placed.found))
             .map(|(request, found)| PlacementRow::new(request, found, ledger))
             .collect(),
-        unplaced: rejected.map(|rejected| unplaced(cluster, rejected, candidates)).collect(),
+        unplaced: rejected
+            .map(|rejected| unplaced(cluster, &mut forecasts, rejected, candidates))
+            .collect(),
         breaches: breach::audit(ledger).iter().map(|breach| breach_row(ledger, breach)).collect(),
+        accounts: simulation.scheduler.account_rows().iter().map(AccountRow::from).collect(),
         not_considered: not_considered(cluster, simulation),
     }
 }
 
-fn unplaced(cluster: &Cluster, rejected: &Rejected, candidates: Candidates) -> UnplacedRow {
+fn unplaced(
+    cluster: &Cluster,
+    forecasts: &mut Forecasts<'_>,
+    rejected: &Rejected,
+    candidates: Candidates,
+) -> UnplacedRow {
     let request = &cluster.pending[rejected.pending].request.id;
     let decision = &rejected.decision;
     let limit = match candidates {
@@ -101,6 +118,7 @@ fn unplaced(cluster: &Cluster, rejected: &Rejected, candidates: Candidates) -> U
         summary: rejected.decision.summary().to_string(),
         clauses: clauses_of(decision, None),
         promised: promised(&rejected.advice),
+        forecast: forecast(forecasts, request),
         nodes_considered: decision.table().map_or(0, |table| table.unordered().count()),
         candidates: verdict::nearest_candidates(decision, limit),
         would_fit_if: rejected.advice.would_fit_if.iter().map(RemedyRow::from).collect(),
@@ -113,6 +131,17 @@ pub(super) fn status(rejected: &Rejected) -> UnplacedStatus {
         Outlook::Pending => UnplacedStatus::Pending,
         Outlook::Impossible => UnplacedStatus::Impossible,
     }
+}
+
+/// Returns the prospects of a pod, if it is pending.
+pub(super) fn forecast(forecasts: &mut Forecasts<'_>, pod: &RequestId) -> Option<ForecastRow> {
+    forecasts.of(pod).map(|forecast| ForecastRow::new(&forecast, NOW))
+}
+
+/// Returns the settings of a simulation.
+pub(super) fn settings(args: &PolicyArgs) -> Result<Settings> {
+    let accounts = args.accounts.as_deref().map(read_accounts).transpose()?.unwrap_or_default();
+    Ok(Settings { policy: args.policy(), accounts, ..Settings::default() })
 }
 
 /// Returns the placement that was promised to a pod.

@@ -4,6 +4,7 @@ use plimsoll_api::offline::{ChosenDevices, ExplainOutput, ExplainStatus};
 
 use super::candidates::{Detail, candidates};
 use super::decision::{clauses, decided_by, help, not_chosen, placed_on, requested, without_needs};
+use super::live::reservation::prospects;
 use super::page::{BAD, GOOD, ODD, Page};
 use super::simulate::device_name;
 use super::table::{Align, Table};
@@ -27,6 +28,7 @@ pub(crate) fn explain(page: &mut Page, pod: &ExplainOutput, detail: Detail) {
             page.styled(2, ODD, &format!("{}: {}", pod.status, explanation.summary));
         }
     }
+    prospects(page, 2, explanation.forecast.as_ref());
     if let Some(chosen) = &pod.chosen {
         holds(page, chosen);
     }

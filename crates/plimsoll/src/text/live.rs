@@ -1,5 +1,6 @@
 //! Rows of a server as text.
 
+pub(crate) mod accounts;
 pub(crate) mod contexts;
 pub(crate) mod decision;
 pub(crate) mod decisions;

@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_api::device::{DeviceIdentity, DeviceRow, Health};
+use plimsoll_api::forecast::AccountRow;
 use plimsoll_api::offline::{
     ChosenDevice, NotConsideredRow, PlacementRow, SimulateOutput, UnplacedRow, UnplacedStatus,
 };
 use plimsoll_core::units::{Bytes, Name};
 
-use super::decision::{clauses, help};
+use super::decision::{LABEL, clauses, help};
 use super::load::{self, Load};
 use super::page::{BAD, FAINT, GOOD, ODD, Page};
 use super::table::{Align, Table};
@@ -40,14 +41,23 @@ pub(crate) fn simulate(page: &mut Page, output: &SimulateOutput, names: Names) {
         page.styled(2, BAD, &breach.text);
     }
     pending(page, output, names);
+    accounts(page, &output.accounts);
     not_considered(page, &output.not_considered);
     result(page, output);
 }
 
+/// Prints the accounts with a share.
+fn accounts(page: &mut Page, rows: &[AccountRow]) {
+    if !rows.is_empty() {
+        page.heading("Accounts");
+        super::live::accounts::accounts(page, 2, rows);
+    }
+}
+
 /// Prints the pods that are not placed.
 pub(crate) fn pending(page: &mut Page, output: &SimulateOutput, names: Names) {
-    unplaced(page, "Pending", UnplacedStatus::Pending, &output.unplaced, names);
-    unplaced(page, "Impossible", UnplacedStatus::Impossible, &output.unplaced, names);
+    unplaced(page, "Pending", UnplacedStatus::Pending, output, names);
+    unplaced(page, "Impossible", UnplacedStatus::Impossible, output, names);
 }
 
 /// The rows of a list that are shown unless all are wanted.
@@ -207,15 +217,20 @@ fn unplaced(
     page: &mut Page,
     heading: &str,
     status: UnplacedStatus,
-    rows: &[UnplacedRow],
+    output: &SimulateOutput,
     names: Names,
 ) {
-    let rows: Vec<&UnplacedRow> = rows.iter().filter(|row| row.status == status).collect();
+    let rows = output.unplaced.iter().filter(|row| row.status == status);
+    let rows: Vec<&UnplacedRow> = rows.collect();
+    let has_shares = !output.accounts.is_empty();
     if !rows.is_empty() {
         page.heading(heading);
     }
-    let groups: Vec<&[&UnplacedRow]> =
-        rows.chunk_by(|one, other| has_same_answer(one, other)).collect();
+    let groups: Vec<&[&UnplacedRow]> = rows
+        .chunk_by(|one, other| {
+            has_same_answer(one, other) && (!has_shares || one.namespace == other.namespace)
+        })
+        .collect();
     let listed = if names == Names::All { groups.len() } else { groups.len().min(ANSWERS) };
     for alike in &groups[..listed] {
         let shown = if names == Names::All { alike.len() } else { alike.len().min(SAME_ANSWER) };
@@ -227,6 +242,10 @@ fn unplaced(
         };
         page.pieces(2, &[(BAD, &pods.join(", ")), (FAINT, &more)]);
         clauses(page, 4, &alike[0].clauses);
+        if let Some(forecast) = alike[0].forecast.as_ref().filter(|_| has_shares) {
+            page.labelled(4, ("account", LABEL), &forecast.account.text);
+            page.labelled(4, ("starts", LABEL), &forecast.start.text);
+        }
         help(page, 4, alike[0].promised.as_ref(), &alike[0].would_fit_if);
     }
     let more: usize = groups[listed..].iter().map(|alike| alike.len()).sum();

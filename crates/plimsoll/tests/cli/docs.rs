@@ -33,7 +33,7 @@ fn blocks(lines: &[String]) -> Vec<Block> {
 /// Runs a command if its input is known here: the examples, or the fleet of the client tests.
 fn output(fake: &Fake, command: &str) -> Option<Vec<String>> {
     let offline = ["simulate -f examples/", "explain -f examples/", "audit -f examples/"];
-    let client = ["runners", "slots", "reservations", "queue", "decisions", "top"];
+    let client = ["runners", "slots", "reservations", "queue", "accounts", "decisions", "top"];
     if command.contains('>') {
         return None;
     }
@@ -102,6 +102,7 @@ fn pages_show_the_output_of_the_program() {
     let (mut checked, mut wrong) = (0, Vec::new());
     for page in [
         "README.md",
+        "docs/accounts.md",
         "docs/audit.md",
         "docs/clients.md",
         "docs/commands.md",

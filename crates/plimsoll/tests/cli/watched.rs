@@ -159,6 +159,13 @@ fn a_watched_cluster_has_the_charges_that_its_objects_prove() {
     assert_eq!(queue[0]["id"], "default/web-5");
     assert_eq!(queue[0]["scheduler"], "another-scheduler");
     assert!(queue[0]["reason"].as_str().is_some_and(|text| text.contains("7393 MiB short")));
+    let forecast = &queue[0]["forecast"];
+    assert_eq!(forecast["account"]["account"], "default");
+    // The pods that are in the way end only by themselves.
+    assert_eq!(
+        (&forecast["start"]["code"], &forecast["start"]["at"]),
+        (&json!("no_bound"), &Value::Null)
+    );
     let log = watching.json("/api/v1/namespaces/default/pods/web-5/schedulerlog");
     assert_eq!((&log["status"], &log["filter"]["status"]), (&json!("failed"), &json!("failed")));
     let decision = watching.json("/api/v1/scheduler/decisions")[0].clone();

@@ -76,8 +76,9 @@ impl Selection {
     }
 
     fn rows(&self, desk: DeskView<'_>, now: Millis, most: usize) -> Vec<ReservationRow> {
+        let mut forecasts = desk.scheduler().forecasts(now);
         let selected = desk.reservations_after(self.after).filter(|one| self.selects(desk, one));
-        selected.take(most).map(|reservation| row::row(desk, reservation, now)).collect()
+        selected.take(most).map(|reservation| row::row(desk, reservation, &mut forecasts)).collect()
     }
 
     fn selects(&self, desk: DeskView<'_>, reservation: &Reservation) -> bool {

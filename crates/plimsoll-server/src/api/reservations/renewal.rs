@@ -27,7 +27,9 @@ pub(crate) async fn renew(
         // The row of one that has ended says how.
         let _ = desk.renew(core, reservation);
         let view = desk.view(core.scheduler());
-        view.reservation(reservation).map(|reservation| row::row(view, reservation, core.now()))
+        view.reservation(reservation).map(|reservation| {
+            row::row(view, reservation, &mut core.scheduler().forecasts(core.now()))
+        })
     });
     let row = renewed.await?.ok_or_else(|| not_found(&id))?;
     match ended(&row) {

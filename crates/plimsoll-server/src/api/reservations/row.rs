@@ -2,13 +2,19 @@
 
 use plimsoll_api::clause::WhyRow;
 use plimsoll_api::rows::{ReservationEndedRow, ReservationRow, ReservationStatus, time};
+use plimsoll_core::scheduler::Forecasts;
 use plimsoll_core::units::Millis;
 use plimsoll_slots::desk::{self, DeskView, Ending, Reservation, ReservationId, ReservationState};
 
 use super::super::{queue, slots};
 
 /// Returns a reservation as a row.
-pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation, now: Millis) -> ReservationRow {
+pub(crate) fn row(
+    desk: DeskView<'_>,
+    reservation: &Reservation,
+    forecasts: &mut Forecasts<'_>,
+) -> ReservationRow {
+    let now = forecasts.now();
     let slot = match &reservation.state {
         ReservationState::Seated { slot, .. } => desk.slot(slot),
         ReservationState::Pending | ReservationState::Ended { .. } => None,
@@ -26,6 +32,7 @@ pub(crate) fn row(desk: DeskView<'_>, reservation: &Reservation, now: Millis) ->
         reason: reason.as_ref().map(ToString::to_string).unwrap_or_default(),
         why: reason.map(|reason| WhyRow::new(&reason, now)).unwrap_or_default(),
         promised: slot.and_then(|slot| queue::promised(desk, &slot.request())),
+        forecast: slot.and_then(|slot| queue::forecast(forecasts, &slot.request())),
         created: time(reservation.created),
         deadline: reservation.deadline.map(time),
         lease: reservation.lease,

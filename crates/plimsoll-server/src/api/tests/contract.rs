@@ -261,6 +261,7 @@ async fn every_route_answers_as_documented_also_with_errors() {
         let separator = if list.contains('?') { '&' } else { '?' };
         caller.expect(&format!("GET /api/v1/{list}{separator}limit=x"), None, 400).await;
     }
+    caller.expect("GET /api/v1/scheduler/accounts", None, 200).await;
     let beat = json!({"session": 1, "sequence": 1, "devices": [{"index": 0, "used": 1}]});
     caller.expect("POST /api/v1/runners/gpu-1/heartbeat", Some(beat.clone()), 200).await;
     caller.expect("POST /api/v1/runners/gpu-9/heartbeat", Some(beat), 404).await;

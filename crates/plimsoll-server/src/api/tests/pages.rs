@@ -80,6 +80,7 @@ async fn every_route_declares_its_role_and_the_document_shows_it() {
         ("GET /api/v1/runners/{id}/log-requests", "runner"),
         ("GET /api/v1/runners/{id}/status", "read"),
         ("GET /api/v1/runners/{id}/work", "runner"),
+        ("GET /api/v1/scheduler/accounts", "read"),
         ("GET /api/v1/scheduler/decisions", "read"),
         ("GET /api/v1/scheduler/decisions/{id}", "read"),
         ("GET /api/v1/scheduler/queue", "read"),

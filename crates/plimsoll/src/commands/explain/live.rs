@@ -145,6 +145,11 @@ fn print(page: &mut Page, what: &str, explained: &Explained, detail: Detail) {
     }
     if let Some(row) = &explained.decision {
         decision::decision(page, row, at, detail);
+        let is_shown = explained.slot.is_some() || explained.reservation.is_some();
+        if let Some(forecast) = row.explanation.forecast.as_ref().filter(|_| !is_shown) {
+            page.heading("Still pending");
+            reservation::prospects(page, 2, Some(forecast));
+        }
     }
     if let Some(row) = &explained.now {
         decision::now(page, row, explained.decision.as_ref());

@@ -1,12 +1,15 @@
 //! The pending slots and reservations of a server in order, and why they are pending.
 
+use plimsoll_api::forecast::ForecastRow;
 use plimsoll_api::rows::{QueueRow, QueuedKind, Time};
 
 use crate::text::age::{ago, ahead};
-use crate::text::count;
 use crate::text::decision::{clauses, promise};
+use crate::text::live::accounts::over_guarantee;
+use crate::text::live::reservation::forecast_lines;
 use crate::text::page::{BAD, FAINT, GOOD, Page};
 use crate::text::table::{Align, Table};
+use crate::text::{count, or_else};
 
 /// Prints the pending entries, each with its reason in a few words.
 pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Time) {
@@ -21,9 +24,11 @@ pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Time) {
         ("PRIORITY", Align::Right),
         ("AGE", Align::Right),
         ("DEADLINE", Align::Left),
+        ("ACCOUNT", Align::Left),
+        ("STARTS", Align::Left),
         ("REASON", Align::Left),
     ])
-    .optional(&["PRIORITY", "RESERVATIONS", "POSITION"]);
+    .optional(&["ACCOUNT", "PRIORITY", "RESERVATIONS", "POSITION"]);
     for row in rows {
         let deadline = row.deadline.map(|at| format!("in {}", ahead(at, now)));
         table.row([
@@ -34,12 +39,28 @@ pub(crate) fn queue(page: &mut Page, rows: &[QueueRow], now: Time) {
             row.priority.to_string(),
             ago(row.created, now),
             deadline.unwrap_or("-".to_string()),
+            or_else(row.forecast.as_ref().map(account), "-"),
+            starts(row),
             reason(row, now),
         ]);
     }
     table.print(page, 0);
     let first = &rows[0].id;
     page.styled(0, FAINT, &format!("plimsoll explain {first} shows every GPU and what would help"));
+}
+
+/// Formats the expected start of a pending slot in a few words.
+pub(crate) fn starts(row: &QueueRow) -> String {
+    or_else(row.forecast.as_ref().map(|forecast| &forecast.start.brief), "-")
+}
+
+/// Formats the account of a pending slot, and what it holds beyond its guarantee.
+fn account(forecast: &ForecastRow) -> String {
+    let account = &forecast.account;
+    match over_guarantee(account) {
+        Some(over) => format!("{} (+{over})", account.account),
+        None => account.account.clone(),
+    }
 }
 
 /// Formats why an entry is pending: its back-off after failed starts, its promise, or the reason.
@@ -67,7 +88,10 @@ pub(crate) fn pending(page: &mut Page, row: &QueueRow, now: Time) {
         row.deadline.map_or(String::new(), |at| format!(", deadline in {}", ahead(at, now)));
     let QueueRow { model, position, reservations, priority, .. } = row;
     page.line(1, &format!("{kind}: model {model}, for {}{deadline}", ago(row.created, now)));
-    let place = format!("position {position}, reservations {reservations}, priority {priority}");
+    let place = match &row.forecast {
+        None => format!("position {position}, reservations {reservations}, priority {priority}"),
+        Some(_) => format!("reservations {reservations}, priority {priority}"),
+    };
     page.line(1, &place);
     page.styled(1, BAD, &row.why.brief);
     clauses(page, 1, &row.why.clauses);
@@ -80,6 +104,7 @@ pub(crate) fn pending(page: &mut Page, row: &QueueRow, now: Time) {
 fn details(row: &QueueRow, now: Time) -> Vec<String> {
     let promised = row.promised.iter().map(|row| format!("promised {}", promise(row)));
     let mut lines: Vec<String> = promised.collect();
+    lines.extend(row.forecast.iter().flat_map(forecast_lines));
     if let Some(at) = row.retry_at.filter(|_| row.failures > 0) {
         lines.push(backoff(row.failures, at, now));
     }

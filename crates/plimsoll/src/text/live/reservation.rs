@@ -2,6 +2,7 @@
 
 use anstyle::Style;
 use plimsoll_api::clause::{ClauseTopic, WhyRow};
+use plimsoll_api::forecast::ForecastRow;
 use plimsoll_api::rows::{ReservationRow, ReservationStatus, SlotRow, SlotStage, Time};
 use plimsoll_slots::lease::Lease;
 
@@ -33,6 +34,7 @@ pub(crate) fn reservation(page: &mut Page, row: &ReservationRow, now: Time) {
     if let Some(promised) = &row.promised {
         page.line(2, &format!("promised {}", promise(promised)));
     }
+    prospects(page, 2, row.forecast.as_ref());
     if let Some(deadline) = row.deadline.filter(|_| is_waiting(row.status)) {
         page.line(2, &format!("expires in {}", ahead(deadline, now)));
     }
@@ -52,6 +54,32 @@ fn why(page: &mut Page, why: &WhyRow) {
         }
     }
     failure(page, why.failure.as_deref());
+}
+
+/// Prints the place of a pending request in the queue, its account and its expected start.
+pub(crate) fn prospects(page: &mut Page, indent: usize, forecast: Option<&ForecastRow>) {
+    let Some(forecast) = forecast else { return };
+    for line in forecast_lines(forecast) {
+        page.line(indent, &line);
+    }
+}
+
+/// Returns the lines about a forecast.
+pub(crate) fn forecast_lines(forecast: &ForecastRow) -> Vec<String> {
+    let ForecastRow { position, ahead, ahead_count, account, parent, start, .. } = forecast;
+    let shown: Vec<&str> = ahead.iter().map(String::as_str).collect();
+    let rest = usize::try_from(*ahead_count).unwrap_or(usize::MAX).saturating_sub(shown.len());
+    let place = match (shown.is_empty(), rest) {
+        (true, _) => format!("position {position} in the queue"),
+        (false, 0) => format!("position {position} in the queue, after {}", shown.join(", ")),
+        (false, rest) => {
+            format!("position {position} in the queue, after {} and {rest} more", shown.join(", "))
+        }
+    };
+    let accounts = std::iter::once(account).chain(parent);
+    let accounts = accounts.map(|account| format!("account {}", account.text));
+    let start = format!("expected start: {}", start.text);
+    std::iter::once(place).chain(accounts).chain([start]).collect()
 }
 
 /// Prints how a start failed, with the last output as it was.
@@ -151,6 +179,7 @@ pub(crate) fn slot(page: &mut Page, row: &SlotRow, now: Time, lines: Lines) {
     let SlotRow { active_requests, concurrency, .. } = row;
     let age = ago(row.created, now);
     page.line(2, &format!("reservations: {active_requests} of {concurrency}; created {age} ago"));
+    prospects(page, 2, row.forecast.as_ref());
     if let Some(eviction) = &row.eviction {
         page.line(2, &format!("evictable: {}", evictable(eviction, now)));
     }

@@ -53,6 +53,7 @@ pub(super) fn pending(state: &State, width: u16, now: Time) -> (Line<'static>, V
         ("PENDING", wide(width, 10, 16)),
         ("MODEL", wide(width, 16, 28)),
         ("AGE", 6),
+        ("STARTS", wide(width, 8, 14)),
         ("REASON", 10),
     ];
     let empty = "the queue is empty";
@@ -62,6 +63,7 @@ pub(super) fn pending(state: &State, width: u16, now: Time) -> (Line<'static>, V
             (Style::new(), row.id.clone()),
             (Style::new(), row.model.clone()),
             (Style::new(), ago(row.created, now)),
+            (Style::new(), queue::starts(row)),
             (Style::new(), queue::reason(row, now)),
         ]
     })

@@ -65,6 +65,7 @@ impl Fake {
             ("scheduler/reservations?status=open", "reservations"),
             ("scheduler/reservations?namespace=team-a&status=ended", "reservations-expired"),
             ("scheduler/queue", "queue"),
+            ("scheduler/accounts", "accounts"),
             ("scheduler/decisions?limit=1", "decisions"),
             ("scheduler/decisions?limit=20", "decisions"),
             ("scheduler/decisions?limit=400", "decisions"),
