@@ -2,6 +2,7 @@
 
 mod crash;
 mod door;
+mod fairness;
 mod operate;
 mod process;
 mod real;
