@@ -9,6 +9,8 @@ pub mod programs;
 
 pub mod process;
 
+pub mod gate;
+
 pub mod certificates;
 
 pub mod api;

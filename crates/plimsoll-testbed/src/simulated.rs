@@ -1,12 +1,18 @@
 //! A simulated API server over HTTP, for more objects than a real one holds on a small machine:
-//! discovery, lists in pages, watches with bookmarks, and plain writes.
+//! discovery, lists in pages, watches with bookmarks, and writes with their preconditions.
 //!
-//! It has no rights, no admission and no validation. The cases of `tests/testbed` that it is used
-//! for hold it against the real one.
+//! It has no rights, no admission and no validation. The cases of `tests/testbed` hold it against
+//! the real one.
+
+mod path;
+
+mod write;
+
+mod store;
+
+mod stream;
 
 mod answer;
-mod store;
-mod stream;
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +23,11 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Method, Uri};
 use axum::response::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+use path::Path;
 use store::Store;
 
 /// A running server, which ends when this is dropped.
@@ -59,14 +66,14 @@ impl SimulatedApiServer {
     ///
     /// If no such collection is served, or the object has no name.
     pub fn put(&self, collection: &str, object: Value) {
-        let path = store::Path::parse(collection).expect("a collection that is served");
+        let path = Path::parse(collection).expect("a collection that is served");
         self.store.put(&path, object).expect("an object with a name");
     }
 
     /// Deletes an object without a request. Returns false if there is none.
     pub fn remove(&self, path: &str) -> bool {
-        let path = store::Path::parse(path).expect("a path that is served");
-        self.store.delete(&path).is_some()
+        let path = Path::parse(path).expect("a path that is served");
+        self.store.delete(&path, &json!({"gracePeriodSeconds": 0})).is_ok()
     }
 
     /// Forgets all events so far: watches from an older version fail with 410.

@@ -1,5 +1,6 @@
 //! Answers to requests.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -7,8 +8,10 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::store::{Page, Path, RESOURCES, Store};
+use super::path::{Path, RESOURCES};
+use super::store::{Page, Run, Store};
 use super::stream;
+use super::write::{self, Refusal};
 
 pub(super) fn answer(store: &Arc<Store>, method: &Method, uri: &Uri, body: &[u8]) -> Response {
     let query = Query(uri.query().unwrap_or_default());
@@ -22,14 +25,32 @@ pub(super) fn answer(store: &Arc<Store>, method: &Method, uri: &Uri, body: &[u8]
             "the server could not find the requested resource",
         );
     };
+    let run = if query.get("dryRun").is_some() { Run::Dry } else { Run::Real };
     let body = || serde_json::from_slice::<Value>(body).unwrap_or_default();
     match (method.as_str(), &path.name) {
         ("GET", Some(_)) => found(&path, store.get(&path).map(|object| object.to_string())),
         ("GET", None) if query.get("watch").is_some() => watch(store, path, query),
         ("GET", None) => list(store, &path, query),
-        ("POST", None) => create(store, &path, body()),
-        ("PATCH", Some(_)) => patch(store, &path, &body()),
-        ("DELETE", Some(_)) => found(&path, store.delete(&path).map(|object| object.to_string())),
+        ("POST", None) => {
+            let object = body();
+            let name = object["metadata"]["name"].as_str().map(str::to_owned);
+            let outcome = store.create(&path, object, run);
+            written(&Path { name, ..path }, StatusCode::CREATED, outcome)
+        }
+        ("POST", Some(_)) if path.subresource.as_deref() == Some("binding") => {
+            bind(store, &path, run, &body())
+        }
+        ("PATCH", Some(_)) => {
+            let patch = body();
+            let outcome = store.change(&path, run, |known| write::patched(&path, known, &patch));
+            written(&path, StatusCode::OK, outcome)
+        }
+        ("PUT", Some(_)) => {
+            let object = body();
+            let outcome = store.change(&path, run, |known| write::replaced(&path, known, object));
+            written(&path, StatusCode::OK, outcome)
+        }
+        ("DELETE", Some(_)) => written(&path, StatusCode::OK, store.delete(&path, &body())),
         _ => status(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "not simulated"),
     }
 }
@@ -51,9 +72,10 @@ impl<'a> Query<'a> {
 
 fn discovery(path: &str) -> Option<Response> {
     if path == "/apis" {
-        let groups: Vec<Value> = RESOURCES
-            .iter()
-            .filter_map(|(version, ..)| version.split_once('/'))
+        let versions = RESOURCES.iter().filter_map(|(version, ..)| version.split_once('/'));
+        let groups: Vec<Value> = versions
+            .collect::<BTreeSet<_>>()
+            .into_iter()
             .map(|(group, version)| {
                 let version =
                     json!({"groupVersion": format!("{group}/{version}"), "version": version});
@@ -68,7 +90,7 @@ fn discovery(path: &str) -> Option<Response> {
         .iter()
         .filter(|(known, ..)| *known == version)
         .map(|(_, plural, kind)| {
-            let (namespaced, verbs) = (*plural == "pods", ["get", "list", "watch"]);
+            let (namespaced, verbs) = (["pods", "secrets", "configmaps", "leases"].contains(plural), ["get", "list", "watch"]);
             json!({"name": plural, "singularName": "", "kind": kind, "namespaced": namespaced, "verbs": verbs})
         })
         .collect();
@@ -123,44 +145,33 @@ fn watch(store: &Arc<Store>, path: Path, query: Query<'_>) -> Response {
         .expect("a response of constants is valid")
 }
 
-fn create(store: &Store, path: &Path, object: Value) -> Response {
-    let name = object["metadata"]["name"].as_str().map(str::to_owned);
-    let path = Path { name, ..path.clone() };
-    if store.get(&path).is_some() {
-        let name = path.name.unwrap_or_default();
-        let message = format!("{} \"{name}\" already exists", RESOURCES[path.resource].1);
-        return status(StatusCode::CONFLICT, "AlreadyExists", &message);
-    }
-    match store.put(&path, object) {
-        Some(stored) => self::object(StatusCode::CREATED, &stored),
-        None => status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "name is required"),
-    }
-}
-
-fn patch(store: &Store, path: &Path, patch: &Value) -> Response {
-    let Some(known) = store.get(path) else { return found(path, None) };
-    let mut changed: Value = serde_json::from_str(&known).unwrap_or_default();
-    let before = changed.clone();
-    merge(&mut changed, patch);
-    if changed == before {
-        return object(StatusCode::OK, &before);
-    }
-    let stored = store.put(path, changed).unwrap_or_default();
-    object(StatusCode::OK, &stored)
-}
-
-/// Applies a JSON merge patch (RFC 7386).
-fn merge(value: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else { return *value = patch.clone() };
-    if !value.is_object() {
-        *value = json!({});
-    }
-    for (name, field) in fields {
-        if field.is_null() {
-            value.as_object_mut().expect("an object").remove(name);
-        } else {
-            merge(&mut value[name.as_str()], field);
+/// Answers a write: the object as it is afterwards, or why there is none.
+fn written(path: &Path, code: StatusCode, outcome: Result<Value, Refusal>) -> Response {
+    let (plural, name) = (path.plural(), path.name.as_deref().unwrap_or_default());
+    match outcome {
+        Ok(stored) => object(code, &stored),
+        Err(Refusal::NotFound) => found(path, None),
+        Err(Refusal::AlreadyExists) => {
+            let message = format!("{plural} \"{name}\" already exists");
+            status(StatusCode::CONFLICT, "AlreadyExists", &message)
         }
+        Err(Refusal::Conflict(message)) => status(StatusCode::CONFLICT, "Conflict", &message),
+        Err(Refusal::Invalid(message)) => {
+            status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", &message)
+        }
+    }
+}
+
+/// Binds a pod. The answer is a `Status`, as from a real server.
+fn bind(store: &Store, path: &Path, run: Run, binding: &Value) -> Response {
+    match store.change(path, run, |pod| write::bound(pod, binding)) {
+        Ok(_) => {
+            let body = json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+            });
+            object(StatusCode::CREATED, &body)
+        }
+        refused => written(path, StatusCode::CREATED, refused),
     }
 }
 
@@ -169,7 +180,7 @@ fn found(path: &Path, found: Option<String>) -> Response {
         Some(object) => text(StatusCode::OK, object),
         None => {
             let name = path.name.as_deref().unwrap_or_default();
-            let message = format!("{} \"{name}\" not found", RESOURCES[path.resource].1);
+            let message = format!("{} \"{name}\" not found", path.plural());
             status(StatusCode::NOT_FOUND, "NotFound", &message)
         }
     }

@@ -7,66 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// The resources that are served: group and version, plural, kind.
-pub(super) const RESOURCES: &[(&str, &str, &str)] = &[
-    ("v1", "nodes", "Node"),
-    ("v1", "pods", "Pod"),
-    ("v1", "namespaces", "Namespace"),
-    ("coordination.k8s.io/v1", "leases", "Lease"),
-    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
-];
+use super::path::{Key, Path};
+use super::write::{self, Deletion, Refusal};
 
 /// The most events of one resource that are kept for watches.
 const EVENTS: usize = 100_000;
 
 /// The most lists that can be continued.
 const SNAPSHOTS: usize = 16;
-
-/// The parts of a path: `/api/v1/namespaces/default/pods/web/status`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path {
-    pub(super) resource: usize,
-    pub(super) namespace: Option<String>,
-    pub(super) name: Option<String>,
-    pub(super) subresource: Option<String>,
-}
-
-impl Path {
-    pub(super) fn parse(path: &str) -> Option<Path> {
-        let rest = path.strip_prefix("/apis/").or_else(|| path.strip_prefix("/api/"))?;
-        let served = RESOURCES.iter().position(|(version, ..)| {
-            rest.strip_prefix(version).is_some_and(|rest| rest.starts_with('/'))
-        });
-        let version = RESOURCES[served?].0;
-        let mut parts: Vec<&str> = rest[version.len() + 1..].split('/').collect();
-        let mut namespace = None;
-        // `namespaces/NAME` alone is an object.
-        if parts.len() > 2 && parts[0] == "namespaces" {
-            namespace = Some(parts[1].to_owned());
-            parts.drain(..2);
-        }
-        let resource = RESOURCES
-            .iter()
-            .position(|(known, plural, _)| *known == version && *plural == parts[0])?;
-        let part = |at: usize| parts.get(at).map(|part| (*part).to_owned());
-        Some(Path { resource, namespace, name: part(1), subresource: part(2) })
-    }
-
-    pub(super) fn kind(&self) -> &'static str {
-        RESOURCES[self.resource].2
-    }
-
-    pub(super) fn api_version(&self) -> &'static str {
-        RESOURCES[self.resource].0
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some((self.namespace.clone().unwrap_or_default(), self.name.clone()?))
-    }
-}
-
-/// Namespace, empty for none, and name.
-type Key = (String, String);
 
 /// A stored object as it is sent.
 pub(super) type Text = Arc<str>;
@@ -109,6 +57,13 @@ impl Default for Store {
     }
 }
 
+/// A request that changes something, or only asks what it would change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    Real,
+    Dry,
+}
+
 /// One page of a list.
 pub(super) struct Page {
     pub(super) version: u64,
@@ -132,53 +87,70 @@ impl Store {
     }
 
     /// Creates or replaces an object; `None` without a name.
-    pub(super) fn put(&self, path: &Path, mut object: Value) -> Option<Value> {
+    pub(super) fn put(&self, path: &Path, object: Value) -> Option<Value> {
         let name = path.name.clone().or_else(|| text(&object["metadata"]["name"]))?;
-        let namespace = path.namespace.clone().unwrap_or_default();
+        let path = Path { name: Some(name), ..path.clone() };
+        let stored = self.content().store(&path, object)?;
+        self.notify();
+        Some(stored)
+    }
+
+    /// Creates an object if there is none of its name.
+    pub(super) fn create(&self, path: &Path, object: Value, run: Run) -> Result<Value, Refusal> {
+        let object = write::created(path, object)?;
+        let path = Path { name: text(&object["metadata"]["name"]), ..path.clone() };
         let mut content = self.content();
-        content.version += 1;
-        let version = content.version;
-        let collection = content.collections.entry(path.resource).or_default();
-        let key = (namespace.clone(), name.clone());
-        let is_new = !collection.objects.contains_key(&key);
-        object["kind"] = json!(path.kind());
-        object["apiVersion"] = json!(path.api_version());
-        let metadata = &mut object["metadata"];
-        metadata["name"] = json!(name);
-        metadata["resourceVersion"] = json!(version.to_string());
-        if !namespace.is_empty() {
-            metadata["namespace"] = json!(namespace);
+        if content.read(&path).is_some() {
+            return Err(Refusal::AlreadyExists);
         }
-        if is_new && !metadata["uid"].is_string() {
-            metadata["uid"] = json!(format!("uid-{version}"));
+        if run == Run::Dry {
+            return Ok(object);
         }
-        if is_new && !metadata["creationTimestamp"].is_string() {
-            metadata["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
-        }
-        let stored: Text = object.to_string().into();
-        collection.objects.insert(key, stored.clone());
-        let kind = if is_new { "ADDED" } else { "MODIFIED" };
-        collection.log(Event { version, kind, namespace, object: stored });
+        let stored = content.store(&path, object).expect("the path has a name");
         drop(content);
-        self.changed.send_modify(|(last, _)| *last = version);
-        Some(object)
+        self.notify();
+        Ok(stored)
+    }
+
+    /// Changes an object; nothing is written between the look at it and the change.
+    pub(super) fn change(
+        &self,
+        path: &Path,
+        run: Run,
+        change: impl FnOnce(&Value) -> Result<Value, Refusal>,
+    ) -> Result<Value, Refusal> {
+        let mut content = self.content();
+        let known = content.read(path).ok_or(Refusal::NotFound)?;
+        let changed = change(&known)?;
+        if run == Run::Dry || changed == known {
+            return Ok(changed);
+        }
+        let stored = content.store(path, changed).ok_or(Refusal::NotFound)?;
+        drop(content);
+        self.notify();
+        Ok(stored)
     }
 
     /// Deletes an object, and returns its last form.
-    pub(super) fn delete(&self, path: &Path) -> Option<Value> {
+    pub(super) fn delete(&self, path: &Path, options: &Value) -> Result<Value, Refusal> {
         let mut content = self.content();
-        let key = path.key()?;
-        let version = content.version + 1;
-        let collection = content.collections.get_mut(&path.resource)?;
-        let last = collection.objects.remove(&key)?;
-        let mut object: Value = serde_json::from_str(&last).ok()?;
-        object["metadata"]["resourceVersion"] = json!(version.to_string());
-        let (kind, namespace) = ("DELETED", key.0);
-        collection.log(Event { version, kind, namespace, object: object.to_string().into() });
-        content.version = version;
+        let known = content.read(path).ok_or(Refusal::NotFound)?;
+        let last = match write::deleted(path, &known, options) {
+            Deletion::Terminating(changed) => content.store(path, changed),
+            Deletion::Removed(last) => {
+                last.and_then(|last| content.store(path, last));
+                content.remove(path)
+            }
+        };
         drop(content);
+        self.notify();
+        last.ok_or(Refusal::NotFound)
+    }
+
+    /// Tells watches of the last change.
+    fn notify(&self) {
+        let version = self.version();
         self.changed.send_modify(|(last, _)| *last = version);
-        Some(object)
     }
 
     /// Lists a page; the pages of a list are of one moment.
@@ -255,6 +227,54 @@ impl Store {
 }
 
 impl Content {
+    fn read(&self, path: &Path) -> Option<Value> {
+        let text = self.collections.get(&path.resource)?.objects.get(&path.key()?)?;
+        serde_json::from_str(text).ok()
+    }
+
+    /// Stores an object under a new version; `None` if the path has no name.
+    fn store(&mut self, path: &Path, mut object: Value) -> Option<Value> {
+        let key = path.key()?;
+        self.version += 1;
+        let version = self.version;
+        let collection = self.collections.entry(path.resource).or_default();
+        let is_new = !collection.objects.contains_key(&key);
+        object["kind"] = json!(path.kind());
+        object["apiVersion"] = json!(path.api_version());
+        let metadata = &mut object["metadata"];
+        metadata["name"] = json!(key.1);
+        metadata["resourceVersion"] = json!(version.to_string());
+        if !key.0.is_empty() {
+            metadata["namespace"] = json!(key.0);
+        }
+        if is_new && !metadata["uid"].is_string() {
+            metadata["uid"] = json!(format!("uid-{version}"));
+        }
+        if is_new && !metadata["creationTimestamp"].is_string() {
+            metadata["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let stored: Text = object.to_string().into();
+        let namespace = key.0.clone();
+        collection.objects.insert(key, stored.clone());
+        let kind = if is_new { "ADDED" } else { "MODIFIED" };
+        collection.log(Event { version, kind, namespace, object: stored });
+        Some(object)
+    }
+
+    /// Removes an object, and returns its last form.
+    fn remove(&mut self, path: &Path) -> Option<Value> {
+        let key = path.key()?;
+        let version = self.version + 1;
+        let collection = self.collections.get_mut(&path.resource)?;
+        let last = collection.objects.remove(&key)?;
+        let mut object: Value = serde_json::from_str(&last).ok()?;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        let text = object.to_string().into();
+        collection.log(Event { version, kind: "DELETED", namespace: key.0, object: text });
+        self.version = version;
+        Some(object)
+    }
+
     fn items(&self, path: &Path) -> Vec<Text> {
         let Some(collection) = self.collections.get(&path.resource) else { return Vec::new() };
         let objects = &collection.objects;
@@ -283,25 +303,4 @@ impl Collection {
 
 fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_names_a_resource_and_an_object() {
-        let parse = |path: &str| Path::parse(path).expect(path);
-        let pod = parse("/api/v1/namespaces/default/pods/web/status");
-        assert_eq!((pod.kind(), pod.namespace.as_deref()), ("Pod", Some("default")));
-        assert_eq!(
-            (pod.name.as_deref(), pod.subresource.as_deref()),
-            (Some("web"), Some("status"))
-        );
-        let namespace = parse("/api/v1/namespaces/default");
-        assert_eq!((namespace.kind(), namespace.name.as_deref()), ("Namespace", Some("default")));
-        let lease = parse("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases");
-        assert_eq!((lease.kind(), lease.name), ("Lease", None));
-        assert_eq!(Path::parse("/api/v1/secrets"), None);
-    }
 }

@@ -11,7 +11,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::store::{Event, Path, Store};
+use super::path::Path;
+use super::store::{Event, Store};
 
 /// The time without events after which a bookmark is sent. A real server takes about a minute.
 const BOOKMARK: Duration = Duration::from_secs(5);
