@@ -55,7 +55,9 @@ examples! { device_reasons of Reason:
     StaleTelemetry { since: EXAMPLE_TIME }
         "The memory in use was last measured too long ago."
     TypeMismatch { wanted: Name::from("H100"), is: Name::from("NVIDIA A100-SXM4-40GB") }
-        "The request wants another model or isolation mode."
+        "The request wants another model."
+    ModeMismatch { wanted: Name::from("mig"), is: Some(Name::from("hami-core")) }
+        "The request accepts other ways of sharing a device. HAMi's code for this is `ModeNotFit` on Ascend, and `CardTypeMismatch` on NVIDIA."
     NumaNotFit { fitting: 2, wanted: 3 }
         "The request wants devices of one NUMA node, and too few of this one fit."
     UuidMismatch {} "The request selects devices by UUID, and not this one."
@@ -92,6 +94,8 @@ examples! { device_reasons of Reason:
     ComputeExhausted {} "All compute is booked; a tenant without a booking would get none."
     UnequalShare { need: Bytes::gib(24), load: Bytes::gib(48), shares: 1 }
         "The device gives all tenants equal shares (Kunlun's vXPU), and those in use have another size."
+    NoProfile { wanted: Name::from("2g"), known: Name::from("1g, 3g, 6g") }
+        "The device has no hardware slices of the wanted profile."
     NoSlice { wanted: Name::from("1g.10gb") } "No hardware slice of the wanted profile is free."
     ChoiceNotOwned {}
         "The device plugin picks the card, and the request does not fit on every card it may pick."
@@ -129,6 +133,10 @@ examples! { request_reasons of RequestReason:
         fields: vec![Name::from("gpu-memory"), Name::from("gpu-fraction")],
         problem: Name::from("gpu-memory and gpu-fraction are both set; set one of them"),
     }) "The request is invalid or contradicts itself. The text names field and value."
+    Waiting(Misuse {
+        fields: vec![Name::from("spec.resourceClaims")],
+        problem: Name::from("spec.resourceClaims: claim ns/c has no devices yet; kube-scheduler allocates claims"),
+    }) "The request waits for something outside of it, such as the devices of a claim. It is pending."
     NoNodes {} "The fleet has no nodes."
     AccountOverMemory {
         account: Name::from("research"),

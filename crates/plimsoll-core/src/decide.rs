@@ -128,9 +128,7 @@ impl Decision {
     ) -> Decision {
         let no_nodes = || view.nodes().next().is_none().then_some(RequestReason::NoNodes);
         let outcome = match tried.outcome {
-            Outcome::Rejected(None) => {
-                Outcome::Rejected(malformed(&request.spec).or_else(no_nodes))
-            }
+            Outcome::Rejected(None) => Outcome::Rejected(unjudged(&request.spec).or_else(no_nodes)),
             outcome => outcome,
         };
         Decision {
@@ -146,6 +144,14 @@ impl Decision {
     }
 }
 
+/// Returns the reason of a request whose needs are not known: it is malformed, or waits.
+fn unjudged(spec: &Spec) -> Option<RequestReason> {
+    match &spec.asks {
+        Asks::Waiting(misuse) => Some(RequestReason::Waiting(misuse.clone())),
+        _ => malformed(spec),
+    }
+}
+
 /// Returns the reason of a request that no fleet could serve, because it is malformed.
 pub(crate) fn malformed(spec: &Spec) -> Option<RequestReason> {
     match &spec.asks {
@@ -153,7 +159,7 @@ pub(crate) fn malformed(spec: &Spec) -> Option<RequestReason> {
         Asks::Shapes(shapes) if shapes.is_empty() => {
             Some(RequestReason::Malformed(Misuse::no_shape()))
         }
-        Asks::Shapes(_) => None,
+        Asks::Shapes(_) | Asks::Waiting(_) => None,
     }
 }
 

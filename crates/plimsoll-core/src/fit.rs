@@ -22,6 +22,7 @@ use crate::room::{FitInput, NodeRoom, NodeView};
 use crate::units::{Bytes, Name};
 
 mod charges;
+mod meeting;
 mod node;
 mod peak;
 mod selector;
@@ -151,6 +152,7 @@ pub fn needs(shape: &Shape) -> impl Iterator<Item = ContainerNeed<'_>> {
 #[derive(Clone, Debug)]
 pub struct Trial<'a> {
     node: &'a Node,
+    room: &'a NodeRoom,
     inputs: &'a [FitInput],
     /// By ordinal; empty until the first booking.
     own: Vec<OwnUse>,
@@ -206,7 +208,7 @@ impl NeedTrial<'_> {
     pub(crate) fn fit(&self, ordinal: usize) -> Result<Allotment, Reason> {
         let NeedTrial { trial, role, need, .. } = *self;
         let input = &trial.inputs[ordinal];
-        let target = Target { node: trial.node, input, ordinal, own: None };
+        let target = Target { node: trial.node, room: trial.room, input, ordinal, own: None };
         if self.only_amounts && input.ready {
             return target.fit(role, need);
         }
@@ -253,7 +255,7 @@ impl<'a> Trial<'a> {
             let in_use = inputs.iter().filter(|input| input.tenanted).count();
             u16::try_from(working.saturating_sub(in_use)).unwrap_or(u16::MAX)
         });
-        Trial { node, inputs, own: Vec::new(), spare }
+        Trial { node, room, inputs, own: Vec::new(), spare }
     }
 
     /// Returns the number of idle cards that may still get a first tenant; `None` if all may.
@@ -314,7 +316,7 @@ impl<'a> Trial<'a> {
     /// the amount is not known.
     pub fn would_hold(&self, role: Role, need: &Need, ordinal: usize) -> Option<Bytes> {
         let input = self.inputs.get(ordinal)?;
-        let target = Target { node: self.node, input, ordinal, own: None };
+        let target = Target { node: self.node, room: self.room, input, ordinal, own: None };
         let bytes = match (&need.amount, target.resolve(&need.amount)) {
             (Amount::Bytes(bytes), _) => Bytes::new(bytes.get()),
             (_, Ok(ResolvedAmount::Share(bytes))) => bytes,

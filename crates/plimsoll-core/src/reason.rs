@@ -39,10 +39,16 @@ pub enum Reason {
     StaleTelemetry {
         since: Millis,
     },
-    /// The model or the isolation mode is not the wanted one.
+    /// The model is not the wanted one.
     TypeMismatch {
         wanted: Name,
         is: Name,
+    },
+    /// The request accepts other ways of sharing a device.
+    ModeMismatch {
+        wanted: Name,
+        /// `None` if the node does not tell it.
+        is: Option<Name>,
     },
     /// The device fits, but too few devices of its NUMA node do.
     NumaNotFit {
@@ -137,6 +143,12 @@ pub enum Reason {
         /// Shares in use.
         shares: u32,
     },
+    /// The device has no hardware slices of the wanted profile.
+    NoProfile {
+        wanted: Name,
+        /// The names of those that it has.
+        known: Name,
+    },
     /// No hardware slice of the wanted profile or size is free.
     NoSlice {
         wanted: Name,
@@ -185,8 +197,8 @@ impl Reason {
             | Reason::PromisedAway { .. } => "CardInsufficientMemory",
             Reason::ShortOfCores { .. } => "CardInsufficientCore",
             Reason::ComputeExhausted => "CardComputeUnitsExhausted",
-            Reason::UnequalShare { .. } => "ModeNotFit",
-            Reason::NoSlice { .. } => "CardMigTopologyInfeasible",
+            Reason::ModeMismatch { .. } | Reason::UnequalShare { .. } => "ModeNotFit",
+            Reason::NoProfile { .. } | Reason::NoSlice { .. } => "CardMigTopologyInfeasible",
             Reason::ChoiceNotOwned | Reason::ChoiceNotDistinct { .. } => "CardChoiceNotOwned",
             Reason::TooFew { .. } => "AllocatedCardsInsufficientRequest",
         }
@@ -240,6 +252,8 @@ impl Reason {
             Reason::StaleTelemetry { .. } => Change::TelemetryArrived,
             Reason::CapacityUnknown { .. } | Reason::NoSuchDevice { .. } => Change::NodeChanged,
             Reason::TypeMismatch { .. }
+            | Reason::ModeMismatch { .. }
+            | Reason::NoProfile { .. }
             | Reason::UuidMismatch
             | Reason::IndexMismatch
             | Reason::TooSmall { .. }

@@ -187,20 +187,20 @@ pub enum HolderState {
 }
 
 impl HeldBy {
-    /// Lists the holders of a device.
+    /// Lists the holders of a device, each once: it can have several charges there.
     pub fn from_room(room: &DeviceRoom) -> HeldBy {
-        let tenants = room.tenants();
-        let listed = tenants.iter().take(HOLDERS_LISTED).map(|tenant| Holder {
-            name: tenant.name.clone(),
-            bytes: tenant.bytes,
-            state: match tenant.stage.is_releasing() {
+        let mut holders = room.tenants().chunk_by(|one, next| one.holding == next.holding);
+        let listed = holders.by_ref().take(HOLDERS_LISTED).map(|charges| Holder {
+            name: charges[0].name.clone(),
+            bytes: charges.iter().try_fold(Bytes::ZERO, |sum, one| Some(sum.plus(one.bytes?))),
+            state: match charges[0].stage.is_releasing() {
                 true => HolderState::Releasing,
                 false => HolderState::Holding,
             },
         });
         HeldBy {
             holders: listed.collect(),
-            more: u32::try_from(tenants.len().saturating_sub(HOLDERS_LISTED)).unwrap_or(u32::MAX),
+            more: u32::try_from(holders.count()).unwrap_or(u32::MAX),
             foreign: room.foreign(),
         }
     }

@@ -119,11 +119,11 @@ impl Spec {
         }
     }
 
-    /// Returns the shapes, best first; none if the request is malformed.
+    /// Returns the shapes, best first; none if the request is malformed or waits for them.
     pub fn shapes(&self) -> &[Shape] {
         match &self.asks {
             Asks::Shapes(shapes) => shapes,
-            Asks::Malformed(_) => &[],
+            Asks::Malformed(_) | Asks::Waiting(_) => &[],
         }
     }
 }
@@ -136,12 +136,15 @@ pub enum Asks {
     Shapes(Vec<Shape>),
     /// The request is invalid or contradictory. It cannot be placed until its author changes it.
     Malformed(Misuse),
+    /// The request is valid, and its needs depend on something that is not there yet, such as the
+    /// devices of a claim. It is pending until it is submitted with shapes.
+    Waiting(Misuse),
 }
 
-/// The problem of an invalid request.
+/// The problem of a request that cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Misuse {
-    /// The invalid fields, as the user wrote them.
+    /// The fields that it is about, as the user wrote them.
     pub fields: Vec<Name>,
     /// The problem, and what to write instead.
     pub problem: Name,

@@ -124,7 +124,11 @@ impl NodeRoom {
 
     /// Returns true if `fit` and the score give equal results on both, given equal node facts.
     pub(crate) fn same_fit_inputs(&self, other: &NodeRoom) -> bool {
-        self.resources == other.resources && self.fit_inputs == other.fit_inputs
+        let mut devices = self.devices.iter().zip(&other.devices);
+        self.resources == other.resources
+            && self.fit_inputs == other.fit_inputs
+            && (self.groups.is_empty()
+                || devices.all(|(one, two)| one.meetable() == two.meetable()))
     }
 
     /// Adds the charges and node resources of a holding. Only the ledger and its drafts call this.

@@ -9,35 +9,41 @@ impl Trial<'_> {
     /// Returns the charges for all bookings of the trial.
     ///
     /// One charge per device, for the peak over the containers; one per container on a partitioned
-    /// device; and a single floating charge for all cards that the plugin may pick, with the
+    /// device; and floating charges for all cards of a kind that the plugin may pick, each with the
     /// largest amount of any of them.
     pub fn charges(&self, shape: &Shape) -> Vec<Charge> {
         let mut charges: Vec<Charge> = Vec::new();
-        let mut floating: Option<Charge> = None;
+        let mut floating: Vec<(u16, Vec<Charge>)> = Vec::new();
         for (ordinal, own) in (0_u16..).zip(&self.own).filter(|(_, own)| !own.parts.is_empty()) {
             let input = &self.inputs[usize::from(ordinal)];
-            let charge = own.charge(shape, input.known.then_some(input.usable));
+            let usable = input.known.then_some(input.usable);
             if own.floating {
-                let mut largest = match floating.take() {
-                    Some(other) => larger(other, charge),
-                    None => charge,
-                };
-                largest.on.push(ordinal);
-                floating = Some(largest);
+                let here = own.floating_charges(ordinal, shape, usable);
+                match floating.iter_mut().find(|(kind, _)| *kind == input.kind) {
+                    Some((_, others)) => float_on(others, here),
+                    None => floating.push((input.kind, here)),
+                }
             } else if own.slices.is_empty() {
-                charges.push(Charge { on: vec![ordinal], ..charge });
+                charges.push(own.charge(ordinal, shape, usable));
             } else {
                 charges.extend(own.slice_charges(ordinal, shape));
             }
         }
-        charges.extend(floating);
+        charges.extend(floating.into_iter().flat_map(|(_, charges)| charges));
         charges
     }
 }
 
-/// Returns the charge with more bytes, on the devices of `one`.
-fn larger(one: Charge, other: Charge) -> Charge {
-    if one.bytes() >= other.bytes() { one } else { Charge { on: one.on, ..other } }
+/// Adds a card to floating charges. `here` are the same charges on that card.
+fn float_on(charges: &mut [Charge], here: Vec<Charge>) {
+    for (charge, here) in charges.iter_mut().zip(here) {
+        let mut on = std::mem::take(&mut charge.on);
+        on.extend_from_slice(&here.on);
+        if here.bytes() > charge.bytes() {
+            *charge = here;
+        }
+        charge.on = on;
+    }
 }
 
 impl OwnUse {
@@ -51,13 +57,38 @@ impl OwnUse {
         self.slices.iter().fold(0, |mask, slice| mask | slice.span.mask())
     }
 
-    fn charge(&self, shape: &Shape, usable: Option<Bytes>) -> Charge {
+    /// Returns the charges on a card that the plugin picks: one per container, since the plugin may
+    /// give each of them another card. The memory of init containers is free before others start,
+    /// so that the peak is one charge.
+    fn floating_charges(&self, ordinal: u16, shape: &Shape, usable: Option<Bytes>) -> Vec<Charge> {
+        if !self.peak.is_concurrent() {
+            return vec![self.charge(ordinal, shape, usable)];
+        }
+        let charge = |(index, own): &(usize, Allotment)| {
+            let bytes = own.bytes.unwrap_or(Bytes::ZERO);
+            Charge {
+                on: vec![ordinal],
+                amount: if own.whole {
+                    Booked::Whole { bytes: usable }
+                } else {
+                    Booked::share(bytes)
+                },
+                cores: Cores(own.cores),
+                slots: own.slots,
+                slice: None,
+                parts: vec![part(shape, *index, own)],
+            }
+        };
+        self.parts.iter().map(charge).collect()
+    }
+
+    fn charge(&self, ordinal: u16, shape: &Shape, usable: Option<Bytes>) -> Charge {
         let total = self.peak.total();
         let amount =
             if self.whole { Booked::Whole { bytes: usable } } else { Booked::share(total.bytes) };
         let parts = self.parts.iter().map(|(index, own)| part(shape, *index, own)).collect();
         Charge {
-            on: Vec::new(),
+            on: vec![ordinal],
             amount,
             cores: Cores(total.cores),
             slots: total.slots,

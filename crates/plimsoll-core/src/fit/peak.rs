@@ -73,6 +73,11 @@ impl Peak {
         self
     }
 
+    /// Returns true if all containers run at the same time: none of them is an init container.
+    pub(super) fn is_concurrent(self) -> bool {
+        self.init == Load::default()
+    }
+
     pub(super) fn total(self) -> Load {
         self.init.max(self.sidecars.plus(self.apps))
     }

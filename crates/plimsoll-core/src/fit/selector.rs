@@ -30,8 +30,8 @@ pub(super) fn fit_selector(
     if !selector.modes.is_empty()
         && !device.mode.as_ref().is_some_and(|mode| selector.modes.contains(mode))
     {
-        let is = device.mode.as_ref().map_or("in no mode".into(), |mode| format!("in mode {mode}"));
-        return Err(mismatch(&format!("mode {}", selector.modes.join(" or ")), &is));
+        let wanted = selector.modes.join(" or ").into();
+        return Err(Reason::ModeMismatch { wanted, is: device.mode.clone() });
     }
     if (!selector.uuids.is_empty() && !has_uuid(device, &selector.uuids))
         || has_uuid(device, &selector.not_uuids)

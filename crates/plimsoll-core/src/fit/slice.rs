@@ -5,7 +5,7 @@ use super::{Allotment, OwnUse};
 use crate::charge::Slice;
 use crate::device::{Profile, Span};
 use crate::reason::Reason;
-use crate::request::Need;
+use crate::request::{Need, Role};
 use crate::units::Bytes;
 
 impl Target<'_> {
@@ -19,6 +19,7 @@ impl Target<'_> {
     /// containers can decide whether the pod fits.
     pub(super) fn fit_slice(
         &self,
+        role: Role,
         need: &Need,
         amount: ResolvedAmount,
     ) -> Result<Allotment, Reason> {
@@ -29,7 +30,10 @@ impl Target<'_> {
         if let ResolvedAmount::Share(bytes) = amount
             && profiles.is_empty()
         {
-            self.fit_memory(MemoryNeed { peak: bytes, alone: bytes, slots: 0 })?;
+            self.fit_memory(MemoryNeed { peak: bytes, alone: bytes, slots: 0, role })?;
+        }
+        if matches!(amount, ResolvedAmount::Profile(_)) && profiles.is_empty() {
+            return Err(self.no_profile(amount));
         }
         let occupied = self.input.occupied | self.own.map_or(0, OwnUse::slice_mask);
         let free =
@@ -38,13 +42,20 @@ impl Target<'_> {
             return Err(Reason::NoSlice { wanted: amount.name() });
         };
         let peak = self.own.map_or(Bytes::ZERO, OwnUse::slice_bytes).plus(profile.memory);
-        self.fit_memory(MemoryNeed { peak, alone: profile.memory, slots: 0 })?;
+        self.fit_memory(MemoryNeed { peak, alone: profile.memory, slots: 0, role })?;
         let cores = profile.cores.0;
         self.fit_cores(self.own_sum(|own| own.cores).saturating_add(cores))?;
         self.fit_slots(self.own_sum(|own| own.slots).saturating_add(need.slots))?;
         let slice = Some(Box::new(Slice { profile: profile.name.clone(), span }));
         let bytes = Some(profile.memory);
         Ok(Allotment { bytes, whole: false, cores, slots: need.slots, slice, peak })
+    }
+
+    #[cold]
+    fn no_profile(&self, amount: ResolvedAmount) -> Reason {
+        let profiles = self.device().geometry.iter().flat_map(|geometry| &geometry.profiles);
+        let known: Vec<&str> = profiles.map(|profile| &*profile.name).collect();
+        Reason::NoProfile { wanted: amount.name(), known: known.join(", ").into() }
     }
 
     fn own_sum(&self, amount: impl Fn(&Allotment) -> u32) -> u32 {

@@ -5,7 +5,7 @@ use super::{Allotment, OwnUse};
 use crate::device::{Capacity, Device, Node, Sharing, Strategy};
 use crate::reason::Reason;
 use crate::request::{Amount, Compute, Need, PlainRule, Role};
-use crate::room::FitInput;
+use crate::room::{FitInput, NodeRoom};
 use crate::units::{Bytes, Name, Portion};
 
 /// A need's amount on one specific device. A fraction, for example, is of that device's usable
@@ -36,12 +36,14 @@ pub(super) struct MemoryNeed {
     pub alone: Bytes,
     /// The slots of this container.
     pub slots: u32,
+    pub role: Role,
 }
 
 /// A device with the request's own bookings on it.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
     pub node: &'a Node,
+    pub room: &'a NodeRoom,
     pub input: &'a FitInput,
     pub ordinal: usize,
     pub own: Option<&'a OwnUse>,
@@ -74,7 +76,7 @@ impl<'a> Target<'a> {
             ResolvedAmount::Share(bytes) if !input.partitioned => (Some(bytes), false),
             ResolvedAmount::Whole => (input.known.then_some(input.usable), true),
             ResolvedAmount::Share(_) | ResolvedAmount::Profile(_) => {
-                return self.fit_slice(need, amount);
+                return self.fit_slice(role, need, amount);
             }
         };
         let cores = if whole { Compute::All } else { need.compute }.to_units(input.cores);
@@ -82,7 +84,7 @@ impl<'a> Target<'a> {
         let load =
             Load { bytes: bytes.unwrap_or(Bytes::ZERO), cores, slots, wholes: u32::from(whole) };
         let total = self.with_own(role, load);
-        self.fit_memory(MemoryNeed { peak: total.bytes, alone: load.bytes, slots })?;
+        self.fit_memory(MemoryNeed { peak: total.bytes, alone: load.bytes, slots, role })?;
         if !input.known && total.wholes > 1
             || whole && self.own.is_some_and(|own| !own.slices.is_empty())
         {
@@ -140,22 +142,24 @@ impl<'a> Target<'a> {
     /// (`room::floating`).
     #[cold]
     fn fit_displacing(&self, need: MemoryNeed) -> Result<(), Reason> {
-        let MemoryNeed { peak: need, alone, slots } = need;
         let FitInput { usable, open, load, displaced, .. } = *self.input;
-        let displaced = if self.own.is_none() && slots > 0 { displaced } else { Bytes::ZERO };
         let free = usable.less(load);
-        if need <= open.plus(displaced).min(usable) {
+        let (alone, meeting) = (need.alone, self.own_meeting(need));
+        let added = meeting.added(&self.room.devices()[self.ordinal]);
+        if alone <= usable && added <= open {
             return Ok(());
         }
+        let least = meeting.on_empty_card(self.device().slots);
+        let need = least.max(added);
         Err(if alone > usable {
             Reason::TooSmall { need, usable, free }
-        } else if need > usable {
-            Reason::TooSmallTogether { need, alone, usable, free }
+        } else if least > usable {
+            Reason::TooSmallTogether { need: least, alone, usable, free }
         } else if let Some(tokens) = self.device().slots
             && !displaced.is_zero()
+            && meeting.has_tokens()
         {
-            let together = load.less(displaced).plus(need);
-            Reason::TenantsMayMeet { need, tokens, together, usable }
+            Reason::TenantsMayMeet { need: least, tokens, together: load.plus(added), usable }
         } else if need > free {
             Reason::ShortOfMemory { need, free, usable }
         } else {

@@ -12,6 +12,8 @@ use crate::units::{Bytes, Name};
 pub enum RequestReason {
     /// It is invalid or contradicts itself.
     Malformed(Misuse),
+    /// It waits for something outside of it.
+    Waiting(Misuse),
     /// The fleet is empty.
     NoNodes,
     /// Its account, or the parent of its account, would hold more memory than its maximum.
@@ -48,6 +50,7 @@ impl RequestReason {
     pub fn code(&self) -> &'static str {
         match self {
             RequestReason::Malformed(_) => "Malformed",
+            RequestReason::Waiting(_) => "RequestWaits",
             RequestReason::NoNodes => "NoNodes",
             RequestReason::AccountOverMemory { .. }
             | RequestReason::AccountOverDevices { .. }
@@ -60,7 +63,7 @@ impl RequestReason {
     /// Returns the change that could lift the reason; `None` if it comes with the node's changes.
     pub fn clears_on(&self) -> Option<Change> {
         match self {
-            RequestReason::Malformed(_) => Some(Change::RequestChanged),
+            RequestReason::Malformed(_) | RequestReason::Waiting(_) => Some(Change::RequestChanged),
             RequestReason::NoNodes => None,
             RequestReason::AccountOverMemory { .. }
             | RequestReason::AccountOverDevices { .. }

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-use super::floating::Meeting;
+use super::floating::{Meetable, Meeting};
 use crate::charge::{Booked, Charge, Holding, HoldingId, Stage};
 use crate::device::{Device, Telemetry};
 use crate::mixer::Mixer;
@@ -191,12 +191,33 @@ impl DeviceRoom {
     /// charge: the rest must be open. Memory is promised to charges that will have tokens too, so
     /// that a device with promises displaces nothing.
     pub(super) fn displaced(&self) -> Bytes {
-        let over = self.usable.is_some_and(|usable| self.load() > usable);
-        if over || !self.promised.is_zero() { Bytes::ZERO } else { self.floating.displaced }
+        if self.displaces() { self.floating.displaced } else { Bytes::ZERO }
+    }
+
+    fn displaces(&self) -> bool {
+        self.promised.is_zero() && self.usable.is_none_or(|usable| self.load() <= usable)
+    }
+
+    /// Returns what new charges add to the most that can be on this device: `tokened` are those
+    /// with a token of it, the largest first, and `rest` is the sum of the others.
+    pub(crate) fn added_by(&self, tokened: &[Bytes], rest: Bytes) -> Bytes {
+        if !self.displaces() {
+            return tokened.iter().fold(rest, |sum, next| sum.plus(*next));
+        }
+        let present = self.meetable();
+        let added = tokened.iter().enumerate().map(|(index, bytes)| {
+            present.displaced_by(index).map_or(Bytes::ZERO, |displaced| bytes.less(displaced))
+        });
+        added.fold(rest, Bytes::plus)
+    }
+
+    /// Lists the floating charges that can meet on this device.
+    pub(super) fn meetable(&self) -> Meetable {
+        Meetable::list(self.slots_in_all, &self.tenants)
     }
 
     /// Returns the memory that a new request with a token of this device may take.
-    pub(crate) fn open_with_token(&self) -> Option<Bytes> {
+    pub fn open_with_token(&self) -> Option<Bytes> {
         Some(self.open()?.plus(self.displaced()).min(self.usable?))
     }
 

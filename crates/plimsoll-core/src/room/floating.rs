@@ -15,11 +15,12 @@
 //! - A releasing charge may have given its token back already. It counts in full and takes no token
 //!   from `t`; for the number of free tokens it still holds its own.
 //! - A charge without slots (a share that takes no token of the plugin) counts in full.
-//! - A charge of several containers has a token per container, and the plugin may pick a card for
-//!   each of them: its parts can be on a card with fewer tokens than the charge has. It counts in
-//!   full.
+//! - Containers that run at the same time have a token and a charge each. Where init containers
+//!   have devices too, the pod has one charge for the peak of all: its containers can be on a card
+//!   with fewer tokens than the charge has, so that it counts in full.
 //! - A charge of one container with several slots counts as one token, which is too many charges
-//!   rather than too few.
+//!   rather than too few. The plugin may give one card to a container twice, so that a request for
+//!   several different cards is rejected, and only observed work has such a charge.
 //! - An undeclared charge has no bound, and closes every card that it may be on; a whole one leaves
 //!   no room for a second charge, unless the card has a single token.
 //! - Where more slots are pinned than a card has, its number of tokens is wrong, and all count.
@@ -33,8 +34,11 @@
 //! too much rather than too little. `tests/core/tokens.rs` compares it with all assignments.
 //!
 //! A new charge of `b` bytes with a token adds `b - d`, where `d` is the `t`-th largest charge, or
-//! nothing if there are fewer: `b` takes the place of `d` among the largest. That is the only
-//! number that `fit` needs besides the sums.
+//! nothing if there are fewer: `b` takes the place of `d` among the largest. The largest of several
+//! new charges takes the place of the `t`-th largest, the next one that of the one before it, and
+//! so on, and each adds what it has more. For the first container of a request `d` is the only
+//! number that `fit` needs besides the sums; for further ones `DeviceRoom::added_by` lists the
+//! charges (`Meetable`).
 
 use crate::charge::Charge;
 use crate::device::{Health, Node};
@@ -54,30 +58,52 @@ pub(super) struct Meeting {
 impl Meeting {
     /// Sums the floating charges that can meet on a card with this number of slots.
     pub(super) fn sum(slots: Option<u32>, usable: Option<Bytes>, tenants: &[Tenant]) -> Self {
+        let meetable = Meetable::list(slots, tenants);
+        let displaced = meetable.displaced_by(0).or(usable).unwrap_or(Bytes::ZERO);
+        let bytes = meetable.largest.iter().fold(meetable.rest, |sum, next| sum.plus(*next));
+        Meeting { bytes, displaced }
+    }
+}
+
+/// The floating charges that can meet on one card, one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Meetable {
+    /// The number of charges with a token that can meet; `None` if all can.
+    tokens: Option<usize>,
+    /// The largest charges with a token, the largest first: at most `tokens`.
+    largest: Vec<Bytes>,
+    /// The sum of the charges without one.
+    rest: Bytes,
+}
+
+impl Meetable {
+    pub(super) fn list(slots: Option<u32>, tenants: &[Tenant]) -> Self {
         let staying = || tenants.iter().filter(|tenant| !tenant.stage.is_releasing());
         let pinned =
             staying().filter(|tenant| !tenant.floating).map(|tenant| u64::from(tenant.slots));
         let tokens = slots.and_then(|slots| u64::from(slots).checked_sub(pinned.sum()));
         let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
-        let mut tokened: Vec<Bytes> = Vec::new();
-        let mut bytes = Bytes::ZERO;
+        let mut largest: Vec<Bytes> = Vec::new();
+        let mut rest = Bytes::ZERO;
         for tenant in staying().filter(|tenant| tenant.floating) {
             let charged = tenant.bytes.unwrap_or(Bytes::ZERO);
             if tenant.tokened {
-                tokened.push(charged);
+                largest.push(charged);
             } else {
-                bytes = bytes.plus(charged);
+                rest = rest.plus(charged);
             }
         }
-        tokened.sort_unstable_by(|one, other| other.cmp(one));
-        let displaced = match tokens {
-            None => Bytes::ZERO,
-            // No token is left, so that no new charge can be on this card.
-            Some(0) => usable.unwrap_or(Bytes::ZERO),
-            Some(tokens) => tokened.get(tokens - 1).copied().unwrap_or(Bytes::ZERO),
-        };
-        let largest = tokened.iter().take(tokens.unwrap_or(tokened.len()));
-        Meeting { bytes: largest.fold(bytes, |sum, next| sum.plus(*next)), displaced }
+        largest.sort_unstable_by(|one, other| other.cmp(one));
+        largest.truncate(tokens.unwrap_or(largest.len()));
+        Meetable { tokens, largest, rest }
+    }
+
+    /// Returns the charge whose place a new charge with a token takes. New charges are counted from
+    /// the largest on; `None` if this one is not among those that can meet.
+    pub(super) fn displaced_by(&self, index: usize) -> Option<Bytes> {
+        let Some(tokens) = self.tokens else { return Some(Bytes::ZERO) };
+        let at = tokens.checked_sub(index + 1)?;
+        Some(self.largest.get(at).copied().unwrap_or(Bytes::ZERO))
     }
 }
 

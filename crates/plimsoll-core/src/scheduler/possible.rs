@@ -13,7 +13,7 @@ use crate::candidate::Judge;
 use crate::decide;
 use crate::policy::Policy;
 use crate::reason::NodeReason;
-use crate::request::{Request, Spec};
+use crate::request::{Asks, Request, Spec};
 use crate::room::{NodeRoom, NodeView};
 use crate::rules::NodeRules;
 
@@ -37,8 +37,12 @@ impl Step<'_> {
             || (self.scheduler.ledger.node_count() > 0 && !self.is_possible(request))
     }
 
-    /// Returns true if some node could hold the request when it is empty.
+    /// Returns true if some node could hold the request when it is empty, or if its needs are not
+    /// known yet.
     pub(super) fn is_possible(&mut self, request: &Request) -> bool {
+        if matches!(request.spec.asks, Asks::Waiting(_)) {
+            return true;
+        }
         let Scheduler { ledger, settings, possible, .. } = &mut *self.scheduler;
         let is_valid = possible.facts == ledger.facts()
             && possible.policy == settings.policy

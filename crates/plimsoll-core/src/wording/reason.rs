@@ -26,6 +26,7 @@ impl fmt::Display for Reason {
                 write!(f, "has stale telemetry: last measured at {since}")
             }
             Reason::TypeMismatch { wanted, is } => write!(f, "is {is}, not {wanted}"),
+            Reason::ModeMismatch { wanted, is } => in_mode(f, wanted, is.as_deref()),
             Reason::NumaNotFit { fitting, wanted } => {
                 write!(f, "fits, but only {fitting} of {wanted} devices on its NUMA node do")
             }
@@ -54,12 +55,7 @@ impl fmt::Display for Reason {
             Reason::TenantsMayMeet { need, tokens, together, usable } => {
                 may_meet(f, *need, *tokens, *together, *usable)
             }
-            Reason::PromisedAway { need, free, open } => {
-                let format = SizeFormat::for_shortfall(*need, *open);
-                let (need, free, open) =
-                    (format.show(*need), format.show(*free), format.show(*open));
-                write!(f, "needs {need}, has {free} free, of which {open} is not promised")
-            }
+            Reason::PromisedAway { need, free, open } => promised_away(f, *need, *free, *open),
             Reason::ShortOfCores { need, free, total } => {
                 write!(f, "needs {need} cores, has {free} free of {total}")
             }
@@ -68,6 +64,7 @@ impl fmt::Display for Reason {
             }
             Reason::ComputeExhausted => f.write_str("has all its compute booked"),
             Reason::UnequalShare { need, load, shares } => unequal_share(f, *need, *load, *shares),
+            Reason::NoProfile { wanted, known } => no_profile(f, wanted, known),
             Reason::NoSlice { wanted } => write!(f, "has no free slice of {wanted}"),
             Reason::ChoiceNotOwned => {
                 f.write_str("fits, but the device plugin may pick another card, which does not")
@@ -88,6 +85,26 @@ fn some_card_faulty(f: &mut fmt::Formatter<'_>, bookable: u16) -> fmt::Result {
         f,
         "may be unhealthy: only {bookable} cards of the node are healthy, and as many are in use"
     )
+}
+
+fn in_mode(f: &mut fmt::Formatter<'_>, wanted: &str, is: Option<&str>) -> fmt::Result {
+    match is {
+        Some(is) => write!(f, "is shared in mode {is}, not {wanted}"),
+        None => write!(f, "is not known to be shared in mode {wanted}"),
+    }
+}
+
+fn no_profile(f: &mut fmt::Formatter<'_>, wanted: &str, known: &str) -> fmt::Result {
+    match known {
+        "" => write!(f, "is not cut into slices, and {wanted} is wanted"),
+        known => write!(f, "has no slices of {wanted}, only of {known}"),
+    }
+}
+
+fn promised_away(f: &mut fmt::Formatter<'_>, need: Bytes, free: Bytes, open: Bytes) -> fmt::Result {
+    let format = SizeFormat::for_shortfall(need, open);
+    let (need, free, open) = (format.show(need), format.show(free), format.show(open));
+    write!(f, "needs {need}, has {free} free, of which {open} is not promised")
 }
 
 fn unequal_share(f: &mut fmt::Formatter<'_>, need: Bytes, load: Bytes, shares: u32) -> fmt::Result {
@@ -152,6 +169,7 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::Closed => "closed",
         Reason::StaleTelemetry { .. } => "with stale telemetry",
         Reason::TypeMismatch { .. } => "of another type",
+        Reason::ModeMismatch { .. } => "in another mode",
         Reason::NumaNotFit { .. } => "on a NUMA node with too few",
         Reason::UuidMismatch | Reason::IndexMismatch => "not selected",
         Reason::SameContainer => "used by the same container",
@@ -171,8 +189,10 @@ pub(super) fn device_phrase(reason: &Reason) -> &'static str {
         Reason::ExclusiveOfUnknownSize { .. } => "in use and of unknown size",
         Reason::ComputeExhausted => "out of compute",
         Reason::UnequalShare { .. } => "divided into other shares",
+        Reason::NoProfile { .. } => "without such slices",
         Reason::NoSlice { .. } => "without a free slice",
-        Reason::ChoiceNotOwned | Reason::ChoiceNotDistinct { .. } => "picked by the device plugin",
+        Reason::ChoiceNotOwned => "picked by the device plugin",
+        Reason::ChoiceNotDistinct { .. } => "that the device plugin may give twice",
         Reason::TooFew { .. } => "fitting, but too few",
     }
 }
@@ -185,6 +205,8 @@ pub(super) fn device_detail(reason: &Reason) -> Option<String> {
             Some(missing.to_string())
         }
         Reason::StaleTelemetry { since } => Some(format!("since {since}")),
+        Reason::ModeMismatch { wanted, .. } => Some(format!("wanted {wanted}")),
+        Reason::NoProfile { known, .. } if !known.is_empty() => Some(format!("only {known}")),
         Reason::ShortOfCores { need, free, .. } => Some(format!("needs {need}, {free} free")),
         Reason::UndeclaredMemory => Some("the request declares no memory".to_string()),
         _ => None,
@@ -276,7 +298,9 @@ pub(super) fn node_detail(reason: &NodeReason, node: &str) -> Option<String> {
 impl fmt::Display for RequestReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RequestReason::Malformed(misuse) => f.write_str(&misuse.problem),
+            RequestReason::Malformed(misuse) | RequestReason::Waiting(misuse) => {
+                f.write_str(&misuse.problem)
+            }
             RequestReason::NoNodes => f.write_str("there are no nodes"),
             RequestReason::AccountOverMemory { account, need, held, maximum } => {
                 let format = SizeFormat::for_shortfall(held.plus(*need), *maximum);

@@ -9,7 +9,7 @@ use plimsoll_core::device::{
 use plimsoll_core::fit::Placement;
 use plimsoll_core::ledger::Ledger;
 use plimsoll_core::request::{
-    Amount, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms,
+    Amount, Container, Need, NodeNeed, Request, RequestId, Role, Shape, Spec, Terms,
 };
 use plimsoll_core::room::Measured;
 use plimsoll_core::units::{Bytes, Cores, Millis};
@@ -31,14 +31,24 @@ struct Booking {
     /// Tokens of each container.
     slots: u32,
     releasing: bool,
+    charging: Charging,
 }
 
-/// The cards, what is on them, and a new request: its memory and its tokens.
+/// The charges of a booking of several containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Charging {
+    /// One per container, as for containers that run at the same time.
+    Each,
+    /// One for all.
+    Together,
+}
+
+/// The cards, what is on them, and a new request: the memory and the tokens of each container.
 #[derive(Clone, Debug)]
 struct Case {
     cards: Vec<Card>,
     bookings: Vec<Booking>,
-    need: (u64, u32),
+    needs: Vec<(u64, u32)>,
 }
 
 /// One container somewhere: its memory, the cards it may be on, and whether it holds a token there.
@@ -70,15 +80,24 @@ impl Case {
             let piece = move |gib: &u64| Piece { on: booking.cards(count), gib: *gib, token };
             booking.gib.iter().map(piece)
         });
-        let (gib, slots) = self.need;
-        pieces.chain([Piece { on: (0..count).collect(), gib, token: slots > 0 }]).collect()
+        let new = self.needs.iter().map(|(gib, slots)| Piece {
+            on: (0..count).collect(),
+            gib: *gib,
+            token: *slots > 0,
+        });
+        pieces.chain(new).collect()
     }
 
     /// Returns true if the tokens do not hold the new request beside all others.
     fn lacks_tokens(&self) -> bool {
         let used: u32 = self.bookings.iter().map(Booking::slots).sum();
         let all: u32 = self.cards.iter().map(|card| card.tokens).sum();
-        used + self.need.1 > all
+        used + self.tokens() > all
+    }
+
+    /// Returns the tokens of the new request.
+    fn tokens(&self) -> u32 {
+        self.needs.iter().map(|need| need.1).sum()
     }
 
     /// Returns true if no card has more pinned tokens than tokens: nothing contradicts the facts.
@@ -122,11 +141,16 @@ impl Case {
     }
 
     fn is_admitted(&self) -> bool {
-        let (gib, slots) = self.need;
-        let need = Need { slots, ..Need::one("NVIDIA", Amount::bytes(Bytes::gib(gib))) };
-        let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
+        let containers = self.needs.iter().enumerate().map(|(at, (gib, slots))| {
+            let need =
+                Need { slots: *slots, ..Need::one("NVIDIA", Amount::bytes(Bytes::gib(*gib))) };
+            Container { name: format!("c{at}").into(), role: Role::App, needs: vec![need] }
+        });
+        let shape = Shape { containers: containers.collect() };
+        let spec = Arc::new(Spec::from_shapes(vec![shape]));
         let request = Request { id: RequestId::new("tests", "new"), spec, terms: Terms::default() };
-        let picks = vec![(0_u16..).take(self.cards.len()).collect()];
+        let cards: Vec<u16> = (0_u16..).take(self.cards.len()).collect();
+        let picks = vec![cards; self.needs.len()];
         self.ledger().admits(&request, &Placement { node: "n".into(), shape: 0, picks })
     }
 }
@@ -138,6 +162,14 @@ fn holding(number: usize, booking: &Booking, cards: usize) -> Holding {
         bytes: Some(Bytes::gib(*gib)),
         cores: Cores(0),
     };
+    let charge = |gib: &[u64]| Charge {
+        on: booking.cards(cards).iter().map(|card| u16::try_from(*card).unwrap()).collect(),
+        amount: Booked::share(Bytes::gib(gib.iter().sum())),
+        cores: Cores(0),
+        slots: booking.slots * u32::try_from(gib.len()).unwrap(),
+        slice: None,
+        parts: gib.iter().map(part).collect(),
+    };
     let since = Millis(0);
     Holding {
         request: RequestId::new("tests", format!("b{number}")),
@@ -147,14 +179,10 @@ fn holding(number: usize, booking: &Booking, cards: usize) -> Holding {
         } else {
             Stage::Running { since }
         },
-        charges: vec![Charge {
-            on: booking.cards(cards).iter().map(|card| u16::try_from(*card).unwrap()).collect(),
-            amount: Booked::share(Bytes::gib(booking.gib.iter().sum())),
-            cores: Cores(0),
-            slots: booking.slots(),
-            slice: None,
-            parts: booking.gib.iter().map(part).collect(),
-        }],
+        charges: match booking.charging {
+            Charging::Each => booking.gib.chunks(1).map(charge).collect(),
+            Charging::Together => vec![charge(&booking.gib)],
+        },
         resources: NodeNeed::default(),
         terms: Terms::default(),
         activity: Activity::Unknown,
@@ -186,32 +214,35 @@ fn cards() -> impl Strategy<Value = Vec<Card>> {
     prop::collection::vec(card, 2..4)
 }
 
-fn booking(on: impl Strategy<Value = usize>, containers: usize) -> impl Strategy<Value = Booking> {
+fn booking(
+    on: impl Strategy<Value = usize>,
+    containers: usize,
+    charging: impl Strategy<Value = Charging>,
+) -> impl Strategy<Value = Booking> {
     let gib = prop::collection::vec(1..5_u64, 1..=containers);
     let slots = prop_oneof![5 => Just(1), 1 => Just(0)];
     let releasing = prop_oneof![6 => Just(false), 1 => Just(true)];
-    (on, gib, slots, releasing).prop_map(|(on, gib, slots, releasing)| Booking {
-        on,
-        gib,
-        slots,
-        releasing,
+    (on, gib, slots, releasing, charging).prop_map(|(on, gib, slots, releasing, charging)| {
+        Booking { on, gib, slots, releasing, charging }
     })
 }
 
-fn need() -> impl Strategy<Value = (u64, u32)> {
-    (1..8_u64, prop_oneof![5 => Just(1), 1 => Just(0)])
+/// The needs of one to three containers.
+fn needs() -> impl Strategy<Value = Vec<(u64, u32)>> {
+    let need = (1..8_u64, prop_oneof![5 => Just(1), 1 => Just(0)]);
+    prop::collection::vec(need, 1..4)
 }
 
-/// Bookings that may be on all cards, or are on a known one.
+/// Bookings whose containers may be on all cards, or are on a known one.
 fn case_of_equal_choice() -> impl Strategy<Value = Case> {
     cards().prop_flat_map(|cards| {
         let all = (1 << cards.len()) - 1;
         let on = prop_oneof![4 => Just(all), 1 => (0..cards.len()).prop_map(|card| 1 << card)];
-        let bookings = prop::collection::vec(booking(on, 1), 0..7);
-        (Just(cards), bookings, need()).prop_map(|(cards, bookings, need)| Case {
+        let bookings = prop::collection::vec(booking(on, 2, Just(Charging::Each)), 0..6);
+        (Just(cards), bookings, needs()).prop_map(|(cards, bookings, needs)| Case {
             cards,
             bookings,
-            need,
+            needs,
         })
     })
 }
@@ -219,11 +250,18 @@ fn case_of_equal_choice() -> impl Strategy<Value = Case> {
 /// Bookings of one or two containers that may be on any set of cards.
 fn case_of_any_choice() -> impl Strategy<Value = Case> {
     cards().prop_flat_map(|cards| {
-        let bookings = prop::collection::vec(booking(1..1_usize << cards.len(), 2), 0..6);
-        (Just(cards), bookings, need()).prop_map(|(cards, bookings, need)| Case {
+        let bookings = prop::collection::vec(
+            booking(
+                1..1_usize << cards.len(),
+                2,
+                prop_oneof![Just(Charging::Each), Just(Charging::Together)],
+            ),
+            0..6,
+        );
+        (Just(cards), bookings, needs()).prop_map(|(cards, bookings, needs)| Case {
             cards,
             bookings,
-            need,
+            needs,
         })
     })
 }
@@ -237,8 +275,9 @@ proptest! {
     ) {
         prop_assume!(case.is_consistent());
         // A card that is too small even when empty rejects, also if it has no token to give.
-        prop_assume!(case.cards.iter().all(|card| case.need.0 <= card.gib));
-        let without = Case { need: (1, 0), ..case.clone() };
+        let largest = case.needs.iter().map(|need| need.0).max().unwrap();
+        prop_assume!(case.cards.iter().all(|card| largest <= card.gib));
+        let without = Case { needs: vec![(1, 0)], ..case.clone() };
         prop_assume!(!without.lacks_tokens());
         let safe = !case.lacks_tokens() && !case.can_overcommit();
         prop_assert_eq!(case.is_admitted(), safe);
@@ -250,7 +289,7 @@ proptest! {
     ) {
         prop_assume!(case.is_consistent());
         if case.is_admitted() {
-            prop_assert!(case.need.1 == 0 || !case.lacks_tokens());
+            prop_assert!(case.tokens() == 0 || !case.lacks_tokens());
             prop_assert!(!case.can_overcommit());
         }
     }
@@ -258,15 +297,25 @@ proptest! {
 
 #[test]
 fn equal_requests_fill_all_tokens_and_no_card_is_overcommitted() {
-    for (count, gib, tokens, each, taken) in
-        [(4, 16, 4, 4, 16), (8, 80, 4, 1, 32), (2, 32, 50, 8, 4), (2, 16, 1, 16, 2)]
-    {
+    for (count, gib, tokens, each, taken) in [
+        (4, 16, 4, vec![4], 16),
+        (8, 80, 4, vec![1], 32),
+        (2, 32, 50, vec![8], 4),
+        (2, 16, 1, vec![16], 2),
+        // Two containers have two tokens, on one card or on two.
+        (4, 16, 4, vec![4, 4], 8),
+        (4, 16, 4, vec![5, 3], 2),
+        (3, 24, 2, vec![12, 12, 12], 2),
+    ] {
         let cards = vec![Card { gib, tokens, foreign: 0 }; count];
         let on = (1 << count) - 1;
-        let mut case = Case { cards, bookings: Vec::new(), need: (each, 1) };
+        let needs = each.iter().map(|gib| (*gib, 1)).collect();
+        let mut case = Case { cards, bookings: Vec::new(), needs };
         while case.is_admitted() {
-            case.bookings.push(Booking { on, gib: vec![each], slots: 1, releasing: false });
+            let charging = Charging::Each;
+            let gib = each.clone();
+            case.bookings.push(Booking { on, gib, slots: 1, releasing: false, charging });
         }
-        assert_eq!(case.bookings.len(), taken, "{count} cards of {gib} GiB with {tokens} tokens");
+        assert_eq!(case.bookings.len(), taken, "{count} x {gib} GiB, {tokens} tokens: {each:?}");
     }
 }

@@ -150,7 +150,7 @@ impl Mask {
     fn spec(&mut self, spec: &mut Spec) {
         self.rules(&mut spec.rules);
         match &mut spec.asks {
-            Asks::Malformed(misuse) => {
+            Asks::Malformed(misuse) | Asks::Waiting(misuse) => {
                 misuse.problem = "it cannot be understood".into();
                 misuse.fields = vec!["a field".into()];
             }

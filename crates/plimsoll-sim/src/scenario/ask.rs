@@ -84,7 +84,8 @@ pub(crate) struct Asking {
     id: RequestId,
     plain: PlainRule,
     shapes: Vec<Shape>,
-    misuse: Option<Misuse>,
+    /// Set if the request has no shapes that can be judged.
+    unjudged: Option<Asks>,
     spec: Spec,
     terms: Terms,
     deadline: Option<Millis>,
@@ -98,7 +99,7 @@ impl Asking {
             id,
             plain,
             shapes,
-            misuse: None,
+            unjudged: None,
             spec: Spec::from_shapes(Vec::new()),
             terms: Terms::default(),
             deadline: None,
@@ -107,7 +108,7 @@ impl Asking {
 
     /// Returns true if the request has a device need.
     pub(crate) fn asks_something(&self) -> bool {
-        self.misuse.is_some() || self.shapes.iter().any(|shape| !shape.containers.is_empty())
+        self.unjudged.is_some() || self.shapes.iter().any(|shape| !shape.containers.is_empty())
     }
 
     /// Reads the next word.
@@ -126,10 +127,7 @@ impl Asking {
 
     /// The request that was read.
     pub(crate) fn done(mut self) -> Ask {
-        self.spec.asks = match self.misuse {
-            Some(misuse) => Asks::Malformed(misuse),
-            None => Asks::Shapes(self.shapes),
-        };
+        self.spec.asks = self.unjudged.unwrap_or(Asks::Shapes(self.shapes));
         let request = Request { id: self.id, spec: Arc::new(self.spec), terms: self.terms };
         Ask { request, deadline: self.deadline }
     }
@@ -168,9 +166,14 @@ impl Asking {
                 });
                 return Ok(());
             }
-            if kind == "malformed" {
-                self.misuse =
-                    Some(Misuse { fields: names(name), problem: "it contradicts itself".into() });
+            let misuse = |problem: &str| Misuse { fields: names(name), problem: problem.into() };
+            let unjudged = match kind {
+                "malformed" => Some(Asks::Malformed(misuse("it contradicts itself"))),
+                "waiting" => Some(Asks::Waiting(misuse("it waits for something outside of it"))),
+                _ => None,
+            };
+            if unjudged.is_some() {
+                self.unjudged = unjudged;
                 return Ok(());
             }
         }
@@ -180,10 +183,10 @@ impl Asking {
     }
 
     fn take_problem(&mut self, problem: &str) -> Result<(), Problem> {
-        let misuse = self
-            .misuse
-            .as_mut()
-            .ok_or(Problem::Missing { what: "malformed:FIELDS before the problem" })?;
+        let Some(Asks::Malformed(misuse) | Asks::Waiting(misuse)) = &mut self.unjudged else {
+            let what = "malformed:FIELDS or waiting:FIELDS before the problem";
+            return Err(Problem::Missing { what });
+        };
         misuse.problem = problem.into();
         Ok(())
     }

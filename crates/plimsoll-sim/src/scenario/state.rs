@@ -6,8 +6,8 @@ use plimsoll_core::device::{
     Capacity, Device, Identity, Node, Profile, Sharing, Strategy, Telemetry,
 };
 use plimsoll_core::request::{
-    Amount, Asks, Compute, Need, NodeNeed, PlacementHints, PlainRule, Request, RequestId, Shape,
-    Spec, Terms,
+    Amount, Asks, Compute, Misuse, Need, NodeNeed, PlacementHints, PlainRule, Request, RequestId,
+    Shape, Spec, Terms,
 };
 use plimsoll_core::resources::ResourceAmounts;
 use plimsoll_core::room::Measured;
@@ -285,12 +285,15 @@ fn term_words(line: &mut Line, terms: &Terms) {
     );
 }
 
+fn unjudged_words(line: &mut Line, kind: &str, misuse: &Misuse) {
+    line.word(&format!("{kind}:{}", misuse.fields.join(",")));
+    line.pair("problem", &misuse.problem);
+}
+
 fn spec_words(line: &mut Line, spec: &Spec) {
     match &spec.asks {
-        Asks::Malformed(misuse) => {
-            line.word(&format!("malformed:{}", misuse.fields.join(",")));
-            line.pair("problem", &misuse.problem);
-        }
+        Asks::Malformed(misuse) => unjudged_words(line, "malformed", misuse),
+        Asks::Waiting(misuse) => unjudged_words(line, "waiting", misuse),
         Asks::Shapes(shapes) => {
             for (at, shape) in shapes.iter().enumerate() {
                 if at > 0 {

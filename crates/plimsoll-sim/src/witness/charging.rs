@@ -169,36 +169,54 @@ fn part(device: &Device, role: Role, need: &Need) -> Result<Part, String> {
 }
 
 fn bookings(node: &Node, rows: &[Row]) -> Vec<Booking> {
-    let mut fixed: Vec<Booking> = Vec::new();
-    let mut floating: Option<Booking> = None;
-    for row in rows {
-        let booking = booking(node, row);
-        if !row.floats {
-            fixed.push(booking);
-        } else if let Some(so_far) = &mut floating {
-            let on = [so_far.on.clone(), booking.on.clone()].concat();
-            let larger = if booking.bytes() > so_far.bytes() { booking } else { so_far.clone() };
-            *so_far = Booking { on, ..larger };
-        } else {
-            floating = Some(booking);
+    let (floating, fixed): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.floats);
+    let mut bookings: Vec<Booking> =
+        fixed.iter().map(|row| booking(node, row.at, &row.parts)).collect();
+    let mut kinds: Vec<&str> = Vec::new();
+    for row in &floating {
+        let kind = &*node.devices[row.at].kind;
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
         }
     }
-    fixed.extend(floating);
-    fixed
+    for kind in kinds {
+        let rows = floating.iter().filter(|row| &*node.devices[row.at].kind == kind);
+        bookings.extend(floating_bookings(node, &rows.copied().collect::<Vec<_>>()));
+    }
+    bookings
 }
 
-fn booking(node: &Node, row: &Row) -> Booking {
-    let bytes = peak(&row.parts, |part| part.bytes);
-    let whole = row.parts.iter().any(|part| part.whole);
+/// Returns the bookings on cards of one kind that the plugin picks: one per container, or one for
+/// the peak of all where some of them are init containers.
+fn floating_bookings(node: &Node, rows: &[&Row]) -> Vec<Booking> {
+    let has_init = rows[0].parts.iter().any(|part| part.role == Role::Init);
+    let groups = if has_init { 1 } else { rows[0].parts.len() };
+    let group = |at: usize| {
+        let booked = rows.iter().map(|row| {
+            let parts = if has_init { &row.parts[..] } else { &row.parts[at..=at] };
+            booking(node, row.at, parts)
+        });
+        let booked: Vec<Booking> = booked.collect();
+        let on = booked.iter().flat_map(|one| one.on.clone()).collect();
+        let largest = booked
+            .into_iter()
+            .reduce(|largest, next| if next.bytes() > largest.bytes() { next } else { largest });
+        Booking { on, ..largest.expect("a need floats on at least one card") }
+    };
+    (0..groups).map(group).collect()
+}
+
+fn booking(node: &Node, at: usize, parts: &[Part]) -> Booking {
+    let bytes = peak(parts, |part| part.bytes);
+    let whole = parts.iter().any(|part| part.whole);
     let amount = match (whole, bytes) {
-        (true, _) => Amount::Whole(usable(&node.devices[row.at])),
+        (true, _) => Amount::Whole(usable(&node.devices[at])),
         (false, 0) => Amount::Undeclared,
         (false, bytes) => Amount::Share(bytes),
     };
     let mask = if whole { u64::MAX } else { 0 };
-    let (cores, slots) = (peak(&row.parts, |part| part.cores), peak(&row.parts, |part| part.slots));
-    let several = row.parts.len() > 1;
-    Booking { on: vec![row.at], amount, cores, slots, mask, several }
+    let (cores, slots) = (peak(parts, |part| part.cores), peak(parts, |part| part.slots));
+    Booking { on: vec![at], amount, cores, slots, mask, several: parts.len() > 1 }
 }
 
 /// Returns max(each init + the sidecars before it, all sidecars + all apps) of one amount.

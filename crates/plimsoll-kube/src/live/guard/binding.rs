@@ -121,7 +121,7 @@ impl Watch {
         let asked = request(pod, &self.index).value.request;
         let asks_devices = match &asked.spec.asks {
             // What cannot be read is unknown, and unknown is not zero.
-            Asks::Malformed(_) => true,
+            Asks::Malformed(_) | Asks::Waiting(_) => true,
             Asks::Shapes(shapes) => shapes.iter().any(|shape| shape.device_count() > 0),
         };
         asks_devices.then_some(asked)

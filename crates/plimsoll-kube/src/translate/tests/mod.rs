@@ -102,7 +102,7 @@ fn only(cluster: &Cluster) -> &Pending {
 fn containers(cluster: &Cluster) -> &[Container] {
     match &only(cluster).request.spec.asks {
         Asks::Shapes(shapes) => &shapes[0].containers,
-        Asks::Malformed(misuse) => panic!("{}", misuse.problem),
+        Asks::Malformed(misuse) | Asks::Waiting(misuse) => panic!("{}", misuse.problem),
     }
 }
 
@@ -116,7 +116,7 @@ fn need(limits: &str) -> Need {
 
 fn misuse(cluster: &Cluster) -> &Misuse {
     match &only(cluster).request.spec.asks {
-        Asks::Malformed(misuse) => misuse,
+        Asks::Malformed(misuse) | Asks::Waiting(misuse) => misuse,
         Asks::Shapes(shapes) => panic!("{shapes:?}"),
     }
 }

@@ -72,8 +72,8 @@ impl<'a> Judge<'a> {
 
     fn reject(&self, work: &Work, unplaced: &Value) -> Result<(), String> {
         for (machine, node) in self.world.nodes.iter().zip(&self.nodes) {
-            // Several containers of one pod count in full where the plugin picks a card for each.
-            let in_full = machine.floats() && work.asks().filter(|ask| ask.cards() > 0).count() > 1;
+            // The peak beside init containers counts in full where the plugin picks the card.
+            let in_full = machine.floats() && work.init.iter().any(|ask| ask.cards() > 0);
             let fitting = node.fitting(work);
             if let (Some(found), false) = (fitting.first(), in_full) {
                 return Err(format!(

@@ -102,13 +102,13 @@ impl Node {
     /// Adds a pod that runs, whether it fits or not.
     pub(super) fn observe(&mut self, running: &Running) {
         self.take_resources(&running.work);
-        let ask = running.work.apps[0];
         let shared = match self.source {
             Cards::Sliced { .. } => true,
             Cards::Uncounted { advertised } => advertised > 1,
             _ => false,
         };
-        if running.unknown || (shared && matches!(ask, Ask::Plain(_))) {
+        let asks = &running.work.apps;
+        if running.unknown || (shared && asks.iter().any(|ask| matches!(ask, Ask::Plain(_)))) {
             self.closed = true;
             return;
         }
@@ -120,7 +120,10 @@ impl Node {
         let own = matches!(self.source, Cards::Register { .. } | Cards::Exclusive | Cards::Mig);
         let card = running.card.or_else(|| if own { free() } else { Some(0) });
         let card = card.expect("the kubelet starts no more tenants than there are cards");
-        let used = self.use_of(ask, card).expect("running pods ask for what their card has");
+        let used = asks
+            .iter()
+            .map(|ask| self.use_of(*ask, card).expect("running pods ask for what their card has"));
+        let used = used.fold(Use::default(), Use::plus);
         self.cards[card].add(used);
     }
 
@@ -254,16 +257,24 @@ impl Node {
         alone && self.cards[0].memory.is_some_and(|mib| most <= mib)
     }
 
+    /// Books a pod on a card of the plugin's choice. Containers that run at the same time can be on
+    /// different cards, and each token of one too. Beside init containers the peak counts in full.
     fn float(&mut self, work: &Work, ending: bool) {
         let mib = |ask: &Ask| self.use_of(*ask, 0).map_or(0, |used| used.mib);
+        let asking: Vec<Ask> = work.asks().filter(|ask| ask.cards() > 0).collect();
+        if work.init.iter().all(|ask| ask.cards() == 0) {
+            let each = asking.iter().flat_map(|ask| {
+                let floating = Floating { mib: mib(ask), tokened: ask.tokens() > 0, ending };
+                std::iter::repeat_n(floating, ask.cards())
+            });
+            let each: Vec<Floating> = each.collect();
+            self.floating.extend(each);
+            return;
+        }
         let init = work.init.iter().map(mib).max().unwrap_or(0);
         let mib = init.max(work.apps.iter().map(mib).sum());
-        let asking: Vec<Ask> = work.asks().filter(|ask| ask.cards() > 0).collect();
-        // Each of several containers has a token of its own, and each may be on any card.
         let tokened = matches!(asking[..], [ask] if ask.tokens() > 0);
-        if !asking.is_empty() {
-            self.floating.push(Floating { mib, tokened, ending });
-        }
+        self.floating.push(Floating { mib, tokened, ending });
     }
 
     fn resources(&mut self, work: &Work) -> [(&mut Amount, u64); 4] {

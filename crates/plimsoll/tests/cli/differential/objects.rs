@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::asks::Ask;
-use super::world::{Cards, Machine, Running, Work, World};
+use super::world::{Cards, Machine, RegisterForm, Running, Work, World};
 
 const WIDGET: &str = "example.com/widget";
 const INSTANCE: &str = "nvidia.com/mig-1g.5gb";
@@ -43,7 +43,10 @@ fn node(machine: &Machine) -> Value {
         |name: &str, value: &str| labels.insert(format!("nvidia.com/{name}"), json!(value));
     match machine.source {
         Cards::Register { slots } => {
-            let register = register(machine, slots).to_string();
+            let register = match machine.form {
+                RegisterForm::Json => register(machine, slots).to_string(),
+                form => fields(machine, slots, form),
+            };
             annotations.insert("hami.io/node-nvidia-register".to_owned(), json!(register));
         }
         Cards::EqualShares { slots } => {
@@ -103,6 +106,19 @@ fn register(machine: &Machine, slots: u64) -> Value {
             "devcore": 100, "type": "NVIDIA A100", "health": true, "mode": "hami-core"})
     });
     Value::Array(cards.collect())
+}
+
+/// Writes the register as older versions of HAMi do.
+fn fields(machine: &Machine, slots: u64, form: RegisterForm) -> String {
+    let cards = machine.memory.iter().enumerate().map(|(card, mib)| {
+        let (name, mib) = (card_name(machine, card), mib.unwrap_or(0));
+        let more = match form {
+            RegisterForm::Fields => format!(",{card},hami-core"),
+            RegisterForm::Json | RegisterForm::ShortFields => String::new(),
+        };
+        format!("{name},{slots},{mib},100,NVIDIA A100,0,true{more}:")
+    });
+    cards.collect()
 }
 
 /// Writes the slice of a node's driver and its allocated claims.

@@ -34,6 +34,17 @@ pub(super) struct Machine {
     pub(super) unread_register: bool,
     /// A second plugin hands out the same cards.
     pub(super) second_plugin: bool,
+    /// The form of HAMi's register.
+    pub(super) form: RegisterForm,
+}
+
+/// The form of a register annotation of HAMi.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RegisterForm {
+    Json,
+    /// Fields between commas, with index and mode or without.
+    Fields,
+    ShortFields,
 }
 
 /// The source and the sharing of a node's cards.
@@ -96,9 +107,16 @@ impl World {
         let nodes: Vec<Machine> = (0..number).map(|at| Machine::any(random, at)).collect();
         let mut running = Vec::new();
         for (at, machine) in nodes.iter().enumerate() {
+            let mut tokens = machine.tokens;
             for _ in 0..random.between(0, machine.tenants_max().min(3)) {
                 let name = format!("r{}", running.len());
-                running.push(Running::any(random, at, machine, name));
+                let pod = Running::any(random, at, machine, name);
+                // The kubelet starts nothing without its tokens.
+                let taken = pod.work.asks().map(Ask::tokens).sum();
+                if let Some(left) = tokens.checked_sub(taken) {
+                    tokens = left;
+                    running.push(pod);
+                }
             }
         }
         let number = random.between(3, 9);
@@ -173,6 +191,12 @@ impl Machine {
             stale_mig: source.has_labels() && random.one_in(5),
             unread_register: source == Cards::Unread || random.one_in(6),
             second_plugin: source.is_nvidia() && random.one_in(12),
+            form: random.pick(&[
+                RegisterForm::Json,
+                RegisterForm::Json,
+                RegisterForm::Fields,
+                RegisterForm::ShortFields,
+            ]),
             memory,
         }
     }
@@ -216,7 +240,8 @@ impl Running {
             }
             Cards::Mig => (Ask::Instances(1), None),
             Cards::Sliced { .. } if !random.one_in(5) => {
-                (Ask::ShareWithTokens { cards: 1, mib: random.pick(&[500, 1000, 2500]) }, None)
+                let cards = if machine.floats() { random.pick(&[1, 1, 1, 2]) } else { 1 };
+                (Ask::ShareWithTokens { cards, mib: random.pick(&[500, 1000, 2500]) }, None)
             }
             Cards::EqualShares { .. } | Cards::Unread => (Ask::Nothing, None),
             Cards::Exclusive
@@ -224,7 +249,14 @@ impl Running {
             | Cards::Mps { .. }
             | Cards::Sliced { .. } => (Ask::Plain(1), None),
         };
-        let work = Work { name, init: Vec::new(), apps: vec![ask], widgets: 0, cpu: 100 };
+        let mut apps = vec![ask];
+        let sliced = matches!(machine.source, Cards::Sliced { .. });
+        if sliced && random.one_in(4) {
+            let mut share =
+                || Ask::Memory { cards: 1, mib: random.pick(&[500, 1500, 3000]), cores: 0 };
+            apps = vec![share(), share()];
+        }
+        let work = Work { name, init: Vec::new(), apps, widgets: 0, cpu: 100 };
         let ending = random.one_in(8);
         Running { node, card, work, ending, unknown, binding: !ending && random.one_in(6) }
     }
@@ -240,6 +272,7 @@ impl Work {
                 init.push(second);
             } else {
                 apps.push(second);
+                apps.extend(random.one_in(3).then(|| Ask::hami(random, 1)));
             }
         }
         let widgets = if random.one_in(4) { random.between(1, 2) } else { 0 };
