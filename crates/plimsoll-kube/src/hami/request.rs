@@ -65,6 +65,7 @@ pub fn read(
     if count.is_none() && memory == MemoryRequest::Unset && cores.is_none() {
         return Ok(None);
     }
+    let cores = cores.or(vendor.unset_cores);
     let (devices, slices) = devices(vendor, count, memory, cores)?;
     if let Some(devices) = devices
         && let Some(allowed) = vendor.counts.broken_by(devices)
@@ -297,6 +298,8 @@ mod tests {
         assert_eq!((slices.devices, slices.slices), (Some(1), Some(3)));
         let cores = ask("AWSNeuron", &[("aws.amazon.com/neuroncore", "4")]).unwrap().unwrap();
         assert_eq!((cores.devices, cores.cores), (None, Some(4)));
+        let metax = [("metax-tech.com/sgpu", "1"), ("metax-tech.com/vmemory", "4")];
+        assert_eq!(ask("Metax-SGPU", &metax).unwrap().unwrap().cores, Some(100));
         let error = ask("DCU", &[("hygon.com/dcumem", "4096")]).unwrap_err().to_string();
         assert_eq!(
             error,

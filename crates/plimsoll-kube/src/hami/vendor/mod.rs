@@ -21,6 +21,8 @@ pub struct Vendor {
     pub memory: Option<MemoryResource>,
     /// The resource for compute, if there is one.
     pub cores: Option<CoresResource>,
+    /// The compute of a request that names none; `None` if it reserves none.
+    pub unset_cores: Option<u64>,
     /// The resource for a percentage of the memory.
     pub percentage: Option<&'static str>,
     /// The source of the node's device list.

@@ -69,9 +69,10 @@ fn held_results<'a>(
 }
 
 fn node_of<'a>(allocation: &'a ClaimAllocation, pools: &'a Pools) -> Option<&'a str> {
-    let results = allocation.devices.results.iter();
-    let published = || results.filter_map(|result| pools.find(result)?.node()).next();
-    selected_node(allocation).or_else(published)
+    let results = &allocation.devices.results;
+    selected_node(allocation)
+        .or_else(|| results.iter().find_map(|result| pools.find(result)?.node()))
+        .or_else(|| results.iter().find_map(|result| pools.node_of_pool(result)))
 }
 
 /// Finds the card of a device and the held amount: its own card, or that of which it is a part.

@@ -129,6 +129,15 @@ impl Pools {
         devices.find(|one| one.device.name == claimed.device)
     }
 
+    /// Returns the node of a claimed device by its pool, also where no slice lists the device any
+    /// more; `None` if the pool has slices of several nodes, or of none.
+    pub(super) fn node_of_pool(&self, claimed: &ClaimedDevice) -> Option<&str> {
+        let names = self.by_pool.get(&PoolKey::of_claimed(claimed))?.iter();
+        let mut nodes = names.filter_map(|name| self.slices.get(name)).map(node_of);
+        let first = nodes.next()??;
+        nodes.all(|node| node == Some(first)).then_some(first)
+    }
+
     /// Returns true if no slice of the pool has a higher generation: its driver replaces those of
     /// lower ones.
     fn is_current(&self, slice: &ResourceSlice) -> bool {

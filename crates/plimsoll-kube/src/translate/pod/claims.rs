@@ -14,19 +14,21 @@ use super::super::misuse::misuse_of;
 use super::super::rules;
 use super::in_start_order;
 
-/// Restricts a pod to the nodes of its allocated claims. A claim without devices, or one that was
-/// not read, is the reason why the pod cannot be placed.
+/// Returns what a pod waits for: a claim without devices, or one that was not read.
+pub(super) fn waits_for(pod: &Pod, index: &Index) -> Option<Misuse> {
+    let unread = || {
+        let claim = dra::unread_claims(pod, index).into_iter().next()?;
+        Some(format!("claim {claim} was not read; read resourceclaims and resourceslices too"))
+    };
+    let problem = match dra::without_devices(pod, index).first() {
+        Some(problem) => Some(format!("{problem}; kube-scheduler allocates claims")),
+        None => unread(),
+    };
+    problem.map(|problem| misuse_of("spec.resourceClaims", problem))
+}
+
+/// Restricts a pod to the nodes of its allocated claims.
 pub(super) fn restrict(pod: &Pod, index: &Index, rules: &mut NodeRules) -> Result<(), Misuse> {
-    let field = "spec.resourceClaims";
-    if let Some(problem) = dra::without_devices(pod, index).first() {
-        let problem = format!("{problem}; kube-scheduler allocates claims");
-        return Err(misuse_of(field, problem));
-    }
-    if let Some(claim) = dra::unread_claims(pod, index).first() {
-        let problem =
-            format!("claim {claim} was not read; read resourceclaims and resourceslices too");
-        return Err(misuse_of(field, problem));
-    }
     for selector in dra::allocations(pod, index).filter_map(|one| one.node_selector.as_ref()) {
         if !selector.node_selector_terms.is_empty() {
             rules::restrict(rules, selector)?;

@@ -2,6 +2,7 @@
 
 mod claims;
 mod legacy_mig;
+mod metax;
 mod needs;
 mod resources;
 mod selection;
@@ -43,6 +44,7 @@ pub fn request(pod: &Pod, index: &Index) -> Translation<PodRequest> {
 pub(super) fn request_as(id: RequestId, pod: &Pod, index: &Index) -> Translation<PodRequest> {
     let (priority, unknown_class) = index.classes().priority(&pod.spec);
     let mut not_considered = not_considered(&pod.spec, index.reading());
+    not_considered.extend(metax::not_considered(pod));
     not_considered.extend(claims::served_by_class(pod, index));
     not_considered
         .extend(unknown_class.map(|class| format!("the unknown priority class {class}").into()));
@@ -82,19 +84,20 @@ fn spec(pod: &Pod, index: &Index) -> Spec {
     let reading = index.reading();
     let (resources, unreadable) = peak(&pod.spec, reading);
     let read = || -> Result<Spec, Misuse> {
-        let shape = shape(pod, reading)?;
+        let mut shape = shape(pod, reading)?;
+        metax::without_compute_of_online(pod, &mut shape);
         let hints = selection::placement_hints(&pod.metadata.annotations, &shape)?;
         let mut rules = rules::rules(pod, reading)?;
         claims::restrict(pod, index, &mut rules)?;
-        match unreadable {
-            Some(misuse) => Err(misuse),
-            None => Ok(Spec {
-                resources: resources.clone(),
-                rules,
-                hints,
-                ..Spec::from_shapes(vec![shape])
-            }),
+        if let Some(misuse) = unreadable {
+            return Err(misuse);
         }
+        let mut spec =
+            Spec { resources: resources.clone(), rules, hints, ..Spec::from_shapes(vec![shape]) };
+        if let Some(claim) = claims::waits_for(pod, index) {
+            spec.asks = Asks::Waiting(claim);
+        }
+        Ok(spec)
     };
     read().unwrap_or_else(|misuse| Spec {
         asks: Asks::Malformed(misuse),

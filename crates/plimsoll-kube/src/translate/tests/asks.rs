@@ -389,3 +389,16 @@ fn every_named_resource_counts_unless_hami_manages_it() {
         ]
     );
 }
+
+#[test]
+fn an_ignored_resource_binds_no_node_and_is_named() {
+    let text = registered("n", &[("GPU-a", 40_960)])
+        + &pod_with("nvidia.com/gpu: 1, nvidia.com/gpumem: 512, example.com/seat: 3");
+    assert_eq!(placed(&means(&text)).0, 0);
+    let mut reading = Reading::default();
+    reading.ignored_resources.insert("example.com/seat".into());
+    let cluster = means_under(&text, &reading);
+    assert_eq!(placed(&cluster).0, 1);
+    let named: Vec<&str> = only(&cluster).not_considered.iter().map(|what| &**what).collect();
+    assert_eq!(named, ["the resource example.com/seat"]);
+}

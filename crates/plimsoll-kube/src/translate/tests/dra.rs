@@ -114,6 +114,7 @@ fn a_pod_waits_for_a_claim_without_devices_and_goes_where_its_claim_is() {
     let cluster = means(&(bare("n") + waiting + &pod("p", "", USES)));
     assert_eq!(codes(&cluster), ["claim-unallocated"]);
     assert!(misuse(&cluster).problem.contains("claim default/c, which has no devices yet"));
+    assert!(matches!(only(&cluster).request.spec.asks, Asks::Waiting(_)));
 
     let unread = means(&(bare("n") + &pod("p", "", USES)));
     assert!(misuse(&unread).problem.contains("default/c was not read"));
@@ -232,4 +233,18 @@ fn a_second_plugin_on_registered_cards_closes_them() {
         let none = means(&(advertised(0) + &pod_with("nvidia.com/gpu: 1")));
         assert_eq!((codes(&none), placed(&none).0), (vec![], 1), "{resource}");
     }
+}
+
+#[test]
+fn a_claimed_device_that_its_driver_lists_no_more_counts_on_the_node_of_its_pool() {
+    let claim = claim("c", "gpu-7", "");
+    let unselected: Vec<&str> =
+        claim.lines().filter(|line| !line.contains("nodeSelector")).collect();
+    let text = registered("n", &[("GPU-a", 40960)])
+        + &slice("v1", "n", &gpu("gpu-0", "GPU-a"))
+        + &unselected.join("\n");
+    let cluster = means(&text);
+    let [charge] = &holding(&cluster, "resourceclaims/c").charges[..] else { panic!("one charge") };
+    assert_eq!((charge.on.as_slice(), charge.amount), (&[0][..], Booked::Undeclared));
+    assert_eq!(codes(&cluster), ["claim-unknown-device"]);
 }

@@ -8,6 +8,7 @@ mod given;
 mod groups;
 mod history;
 mod incident;
+mod peers;
 mod places;
 mod rules;
 mod shares;

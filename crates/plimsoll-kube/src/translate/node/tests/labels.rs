@@ -281,6 +281,25 @@ fn several_advertised_devices_are_cards_where_the_cloud_provider_says_so() {
 }
 
 #[test]
+fn labels_of_gke_tell_partitions_and_the_clients_of_each_card() {
+    let count = ("cloud.google.com/gke-accelerator-count", "2");
+    let clients = ("cloud.google.com/gke-max-shared-clients-per-gpu", "3");
+    let partition = ("cloud.google.com/gke-gpu-partition-size", "2g.20gb");
+    for (labels, advertised, cards, tokens) in [
+        (vec![count, clients], "6", 2, Some(3)),
+        // Two cards with one client each are not six devices.
+        (vec![count], "6", 1, Some(6)),
+        (vec![partition], "3", 3, Some(1)),
+        (vec![partition, clients], "9", 3, Some(3)),
+        (vec![partition, clients], "8", 1, Some(8)),
+    ] {
+        let given = labels.iter().fold(Given::default(), |one, (name, to)| one.label(name, to));
+        let (facts, _) = given.gpus(advertised).facts();
+        assert_eq!((facts.node.devices.len(), facts.replicas), (cards, tokens), "{labels:?}");
+    }
+}
+
+#[test]
 fn plugins_that_do_not_share_cards_advertise_whole_devices_of_unknown_memory() {
     for (resource, kind, whole) in [
         ("amd.com/gpu", "AMD", 8),
