@@ -244,7 +244,10 @@ fn device_row(verdict: NodeVerdict, device: &DeviceVerdict, picked: &[u16]) -> D
         text: device.reason.as_ref().map(ToString::to_string),
         need,
         free,
-        short_by: need.zip(free).map(|(need, free)| need.less(free)),
+        short_by: need.zip(free).map(|(need, free)| match device.reason {
+            Some(_) => need.less(free),
+            None => Bytes::ZERO,
+        }),
         held_by: is_held.then(|| wording::held_by(&held_by)),
         picked: device.reason.is_none() && picked.contains(&device.ordinal),
     }
@@ -259,8 +262,17 @@ fn need_and_free(verdict: NodeVerdict, device: &DeviceVerdict) -> (Option<Bytes>
             | Reason::TooSmallTogether { need, free, .. }
             | Reason::ShortOfMemory { need, free, .. },
         ) => (Some(*need), Some(*free)),
+        // What may be added: a part takes the place of charges that cannot be there as well.
+        Some(Reason::TenantsMayMeet { need, together, usable, .. }) => {
+            (Some(*need), Some(need.less(together.less(*usable))))
+        }
         _ => (None, None),
     };
     let room = verdict.view.room.devices().get(usize::from(device.ordinal));
-    (reason_need.or(device.need), reason_free.or_else(|| room?.open()))
+    let need = reason_need.or(device.need);
+    let open = || match room?.open() {
+        Some(open) if device.reason.is_none() && need > Some(open) => room?.open_with_token(),
+        open => open,
+    };
+    (need, reason_free.or_else(open))
 }

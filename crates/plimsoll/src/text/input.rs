@@ -1,12 +1,13 @@
 //! The summary of the input, printed before any result: nodes, devices, the source of their
 //! capacity, and what chooses the card.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::device::{Capacity, Device, DeviceChoice, Sharing, Source};
 use plimsoll_core::request::{Amount, PlainRule};
-use plimsoll_core::units::Bytes;
+use plimsoll_core::units::{Bytes, Name};
 use plimsoll_kube::cluster::{Cluster, NodeFacts, Pending};
+use plimsoll_kube::finding::{LabelProblem, NodeProblem, Problem};
 
 use super::count;
 use super::page::{FAINT, ODD, PLAIN, Page};
@@ -38,8 +39,13 @@ pub(crate) fn input(page: &mut Page, cluster: &Cluster, plain: PlainRule) {
 fn alike_nodes(cluster: &Cluster) -> Vec<(Vec<&NodeFacts>, String)> {
     let mut groups: Vec<(Vec<&NodeFacts>, String)> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let uncounted = uncounted_nodes(cluster);
     for facts in &cluster.nodes {
-        let text = node_text(facts);
+        let numbering = match uncounted.contains(&facts.node.name) {
+            true => Numbering::Assumed,
+            false => Numbering::Told,
+        };
+        let text = node_text(facts, numbering);
         let at = *known.entry(text.clone()).or_insert(groups.len());
         if at == groups.len() {
             groups.push((Vec::new(), text));
@@ -58,7 +64,25 @@ fn node_names(nodes: &[&NodeFacts]) -> String {
     }
 }
 
-fn node_text(facts: &NodeFacts) -> String {
+/// The source of the number of devices that a node only counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbering {
+    Told,
+    /// The devices that are advertised can be shares of one.
+    Assumed,
+}
+
+fn uncounted_nodes(cluster: &Cluster) -> BTreeSet<&Name> {
+    let nodes = cluster.findings.iter().filter_map(|finding| match &finding.problem {
+        Problem::Node(NodeProblem::Label(LabelProblem::CardsUncounted { .. })) => {
+            finding.node.as_ref()
+        }
+        _ => None,
+    });
+    nodes.collect()
+}
+
+fn node_text(facts: &NodeFacts, numbering: Numbering) -> String {
     let node = &facts.node;
     if let Some(unknown) = &node.unknown {
         return format!("devices unknown: {unknown}");
@@ -66,11 +90,15 @@ fn node_text(facts: &NodeFacts) -> String {
     if node.devices.is_empty() {
         return "no devices".to_string();
     }
-    let mut parts = vec![devices_text(&node.devices, facts.capacity_source)];
+    let mut parts = vec![devices_text(&node.devices, facts.capacity_source, numbering)];
     if let Some(advertised) =
         facts.advertised.filter(|advertised| *advertised != node.devices.len() as u64)
     {
-        parts.push(format!("advertised as {advertised} ({})", sharing_text(&node.devices)));
+        let sharing = match numbering {
+            Numbering::Told => sharing_text(&node.devices),
+            Numbering::Assumed => "these can be shares of one card".to_string(),
+        };
+        parts.push(format!("advertised as {advertised} ({sharing})"));
     }
     if node.missing_cards > 0 {
         let cards = count(usize::from(node.missing_cards), "unhealthy card");
@@ -81,10 +109,10 @@ fn node_text(facts: &NodeFacts) -> String {
 }
 
 /// Describes the devices of a node, equal ones together: `8 devices NVIDIA-A100 (40 GiB by label)`.
-fn devices_text(devices: &[Device], source: &str) -> String {
+fn devices_text(devices: &[Device], source: &str, numbering: Numbering) -> String {
     let mut groups: Vec<(String, usize)> = Vec::new();
     for device in devices {
-        let text = device_text(device, source);
+        let text = device_text(device, source, numbering);
         match groups.iter_mut().find(|(known, _)| *known == text) {
             Some((_, number)) => *number += 1,
             None => groups.push((text, 1)),
@@ -95,13 +123,18 @@ fn devices_text(devices: &[Device], source: &str) -> String {
     groups.collect::<Vec<_>>().join(" + ")
 }
 
-fn device_text(device: &Device, source: &str) -> String {
+fn device_text(device: &Device, source: &str, numbering: Numbering) -> String {
     let model = device.model.as_deref().unwrap_or(&device.kind);
     let memory = match &device.memory.total {
         Capacity::Known { bytes, source: Source::Declared } => format!("{bytes} declared"),
         Capacity::Known { bytes, source } => format!("{bytes} by {source}"),
         Capacity::Unknown { missing } if source == "declared" => {
             format!("declared; memory unknown: {missing}")
+        }
+        Capacity::Unknown { missing }
+            if numbering == Numbering::Assumed && device.sharing != Sharing::Exclusive =>
+        {
+            format!("number unknown; memory unknown: {missing}")
         }
         Capacity::Unknown { missing } => format!("number by {source}; memory unknown: {missing}"),
     };

@@ -163,3 +163,27 @@ fn what_was_seen_too_late_is_found_with_its_numbers_and_names() {
             .any(|number| *number == json!(7393 * MIB))
     );
 }
+
+/// Four cards of 16 GiB with four tokens each, and six pods of 4 GiB that hold tokens of them.
+#[test]
+fn the_numbers_of_a_card_that_the_plugin_picks_are_those_of_the_verdict() {
+    let pod = |name: &str, node: &str, mib: u64| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: d}}\nspec: {{{node}containers: \
+             [{{name: c, resources: {{limits: {{nvidia.com/gpu: 1, nvidia.com/gpumem: {mib}}}}}}}]}}\n"
+        )
+    };
+    let holders: String = (0..6).map(|at| pod(&format!("r{at}"), "nodeName: n, ", 4096)).collect();
+    let node = "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  labels:\n    nvidia.com/gpu.count: \"4\"\n    \
+                nvidia.com/gpu.replicas: \"4\"\n    nvidia.com/gpu.memory: \"16384\"\n    \
+                nvidia.com/gpu.sharing-strategy: mps\nstatus: {capacity: {nvidia.com/gpu: 16}, allocatable: {nvidia.com/gpu: 16}}\n";
+    // The first takes the place of one of the four largest that can meet; the second is larger.
+    for (mib, code, short_by) in [(4096, 0, 0), (5000, 1, 904)] {
+        let run =
+            piped("explain d/p -f - -o json", &(node.to_owned() + &holders + &pod("p", "", mib)));
+        let sheet = run.json(code);
+        let device = &sheet["candidates"][0]["containers"][0]["devices"][0];
+        let numbers = ["need", "free", "short_by"].map(|name| device[name].as_u64());
+        assert_eq!(numbers, [mib, 4096, short_by].map(|size| Some(size * MIB)), "{device}");
+    }
+}
