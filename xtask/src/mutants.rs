@@ -63,6 +63,13 @@ const MUTANTS: &[Mutant] = &[
             &["-p", "plimsoll-sim", "--test", "guarded", "no_card_is_over_its_line"],
         ],
     },
+    // A leader that sees the touch of a later one goes on.
+    Mutant {
+        name: "later-mark",
+        file: "crates/plimsoll-kube/src/live/guard/leadership.rs",
+        becomes: "let Some(mark) = mark_of(pod).filter(|mark| *mark > own && own == 0) else { return };",
+        must_fail: &[&["-p", "plimsoll-kube", "--lib", "a_leader_that_sees_the_mark"]],
+    },
     // A binding that is not seen in time is given up without a touch.
     Mutant {
         name: "touch-to-settle",

@@ -14,6 +14,7 @@
 mod devices;
 mod objects;
 
+use plimsoll_kube::booking::TERM;
 use serde_json::{Value, json};
 
 use crate::access::Connection;
@@ -34,6 +35,9 @@ pub enum Registered {
     /// An administrator removed a part of it: no binding is held back. It is not added again
     /// before the next term, so that removing it frees a cluster at once.
     Removed,
+    /// A leader of a later term has registered itself: this process leads no longer, and will know
+    /// soon.
+    Superseded,
 }
 
 impl Registration {
@@ -42,12 +46,14 @@ impl Registration {
     /// # Errors
     ///
     /// [`ClusterError`] if an object cannot be written; a missing right is named.
-    pub async fn apply(&self, connection: &Connection) -> Result<(), ClusterError> {
+    pub async fn apply(&self, connection: &Connection) -> Result<Registered, ClusterError> {
         Registration::ensure_own(connection, &self.namespace).await?;
         for (collection, object) in self.objects() {
-            apply(connection, collection, object).await?;
+            if self.write(connection, collection, object).await? == Registered::Superseded {
+                return Ok(Registered::Superseded);
+            }
         }
-        Ok(())
+        Ok(Registered::Current)
     }
 
     /// Fails if the guard of another namespace is registered: two of them would each decide by a
@@ -80,13 +86,49 @@ impl Registration {
                 Ok(found) if is_as(&found, &object) => {}
                 Ok(found) => {
                     check_own(connection, &found, &self.namespace)?;
-                    apply(connection, collection, object).await?;
+                    if self.write(connection, collection, object).await? == Registered::Superseded {
+                        return Ok(Registered::Superseded);
+                    }
                 }
                 Err(SingleError::NotFound) => registered = Registered::Removed,
                 Err(error) => return Err(failed(connection, error)),
             }
         }
         Ok(registered)
+    }
+
+    /// Writes an object over another of its name, unless that is of a later term: a leader can have
+    /// been stopped, and continue here long after another one took over.
+    async fn write(
+        &self,
+        connection: &Connection,
+        collection: &str,
+        mut object: Value,
+    ) -> Result<Registered, ClusterError> {
+        let at = path(collection, &object);
+        let mut outcome = Err(SingleError::Conflict);
+        for _ in 0..3 {
+            outcome = match connection.get(&at).await {
+                Ok(found) if term_of(&found) > Some(self.term) => {
+                    return Ok(Registered::Superseded);
+                }
+                Ok(found) if is_as(&found, &object) => return Ok(Registered::Current),
+                Ok(found) => {
+                    object["metadata"]["resourceVersion"] =
+                        found["metadata"]["resourceVersion"].clone();
+                    connection.replace(&at, &object).await
+                }
+                Err(SingleError::NotFound) => {
+                    object["metadata"]["resourceVersion"] = json!(null);
+                    connection.create(&format!("{ADMISSION}/{collection}"), &object).await
+                }
+                Err(error) => Err(error),
+            };
+            if !matches!(outcome, Err(SingleError::Conflict)) {
+                break;
+            }
+        }
+        outcome.map(|_| Registered::Current).map_err(|error| failed(connection, error))
     }
 
     /// Removes the registration. No binding is checked afterwards, in any namespace.
@@ -120,33 +162,9 @@ fn path(collection: &str, object: &Value) -> String {
     format!("{ADMISSION}/{collection}/{name}")
 }
 
-/// Writes an object over another of its name. The last writer wins: only the leader registers.
-async fn apply(
-    connection: &Connection,
-    collection: &str,
-    mut object: Value,
-) -> Result<(), ClusterError> {
-    let at = path(collection, &object);
-    let mut outcome = Err(SingleError::Conflict);
-    for _ in 0..3 {
-        outcome = match connection.get(&at).await {
-            Ok(found) if is_as(&found, &object) => return Ok(()),
-            Ok(found) => {
-                object["metadata"]["resourceVersion"] =
-                    found["metadata"]["resourceVersion"].clone();
-                connection.replace(&at, &object).await
-            }
-            Err(SingleError::NotFound) => {
-                object["metadata"]["resourceVersion"] = json!(null);
-                connection.create(&format!("{ADMISSION}/{collection}"), &object).await
-            }
-            Err(error) => Err(error),
-        };
-        if !matches!(outcome, Err(SingleError::Conflict)) {
-            break;
-        }
-    }
-    outcome.map(drop).map_err(|error| failed(connection, error))
+/// Returns the term of the leader that wrote an object.
+fn term_of(object: &Value) -> Option<u64> {
+    object["metadata"]["annotations"][TERM].as_str()?.parse().ok()
 }
 
 /// Returns whether an object has everything that is wanted. What the API server adds as defaults

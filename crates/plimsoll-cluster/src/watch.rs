@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use futures_util::{AsyncBufReadExt, StreamExt};
 use http::Request;
 use plimsoll_core::units::{Millis, Name};
@@ -71,8 +72,11 @@ pub async fn start(
     connection: &Connection,
 ) -> Result<(Vec<Observation>, Vec<Position>), ClusterError> {
     let (mut learnt, mut positions, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    for resource in served_for_watch(connection).await? {
-        match list(connection, &resource).await {
+    let resources = served_for_watch(connection).await?;
+    // At the same time: a new leader decides only after two of these.
+    let lists = join_all(resources.iter().map(|resource| list(connection, resource))).await;
+    for (resource, listed) in resources.into_iter().zip(lists) {
+        match listed {
             Ok((observations, version)) => {
                 learnt.extend(observations);
                 positions.push(Position { resource, version });

@@ -118,22 +118,23 @@ impl Leader {
         };
         // The lease was read and written after `renewed`, so that the API server was reachable.
         let renewed = mandate.until.checked_sub(TIMING.decides_for);
-        let seen = renewed.filter(|_| self.sight.is_clear()).map(|renewed| renewed.elapsed());
+        let renewed = renewed.map(|renewed| renewed.elapsed());
+        let seen = renewed.filter(|_| self.sight.is_clear());
         let left = mandate.until.saturating_duration_since(Instant::now());
         let is_new = known != Some(number);
         if is_new {
             tracing::info!(term = number, "this replica has the lease");
         }
         call(&self.engine, move |watch, core| {
+            let before = |ago: Duration| Millis(core.now().0.saturating_sub(millis(ago)));
             let until = Millis(core.now().0.saturating_add(millis(left)));
             if is_new {
                 watch.begin_term(Term { number, until });
             } else {
+                renewed.into_iter().for_each(|ago| watch.confirm_lease(before(ago)));
                 watch.renew_term(until);
             }
-            if let Some(ago) = seen {
-                watch.confirm_sight(Millis(core.now().0.saturating_sub(millis(ago))));
-            }
+            seen.into_iter().for_each(|ago| watch.confirm_sight(before(ago)));
         })
         .await
     }

@@ -12,8 +12,9 @@ use crate::manifests::LEADER;
 use crate::registration::{Endpoint, Registered, Registration};
 use crate::single::SingleError;
 
-/// The interval at which the registration is looked at.
-const INTERVAL: Duration = Duration::from_secs(30);
+/// The interval at which the registration is looked at, and the role of the pod: a leader that was
+/// stopped and continues can take it from the one that decides.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The pause before a failed registration is repeated.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -40,15 +41,16 @@ impl Registrar {
             let Ok(term) = deciding.wait_for(Option::is_some).await.map(|term| *term) else {
                 return;
             };
-            self.begin(&mut deciding, &trusted).await;
+            let Some(number) = term else { continue };
+            self.begin(number, &mut deciding, &trusted).await;
             while *deciding.borrow_and_update() == term {
                 tokio::select! {
                     changed = deciding.changed() => if changed.is_err() { return },
                     changed = trusted.changed() => {
                         if changed.is_err() { return }
-                        self.refresh(&trusted).await;
+                        self.refresh(number, &trusted).await;
                     }
-                    () = tokio::time::sleep(INTERVAL) => self.refresh(&trusted).await,
+                    () = tokio::time::sleep(INTERVAL) => self.refresh(number, &trusted).await,
                 }
             }
         }
@@ -57,13 +59,15 @@ impl Registrar {
     /// Registers, again until it succeeds or the term ends.
     async fn begin(
         &self,
+        term: u64,
         deciding: &mut watch::Receiver<Option<u64>>,
         trusted: &watch::Receiver<String>,
     ) {
-        while deciding.borrow().is_some() {
+        while *deciding.borrow() == Some(term) {
             let trusted = trusted.borrow().clone();
-            match self.register(trusted).await {
-                Ok(()) => {
+            match self.register(term, trusted).await {
+                Ok(Registered::Superseded) => superseded(term),
+                Ok(Registered::Current | Registered::Removed) => {
                     tracing::info!("the webhooks are registered");
                     return self.counters.registered(Leads::Yes);
                 }
@@ -73,23 +77,23 @@ impl Registrar {
         }
     }
 
-    async fn register(&self, trusted: String) -> Result<(), ClusterError> {
-        if self.connection.place() == Place::Pod
-            && matches!(self.endpoint, Endpoint::Service { .. })
-        {
+    async fn register(&self, term: u64, trusted: String) -> Result<Registered, ClusterError> {
+        // The registration first: it says whether this is still the latest term.
+        let registered = self.registration(term, trusted).await?.apply(&self.connection).await?;
+        if registered == Registered::Current {
             self.take_role().await?;
         }
-        self.registration(trusted).await?.apply(&self.connection).await
+        Ok(registered)
     }
 
-    async fn refresh(&self, trusted: &watch::Receiver<String>) {
+    async fn refresh(&self, term: u64, trusted: &watch::Receiver<String>) {
         let trusted = trusted.borrow().clone();
-        let registered = match self.registration(trusted).await {
-            Ok(registration) => registration.refresh(&self.connection).await,
-            Err(error) => Err(error),
-        };
-        match registered {
+        match self.refreshed(term, trusted).await {
             Ok(Registered::Current) => self.counters.registered(Leads::Yes),
+            Ok(Registered::Superseded) => {
+                self.counters.registered(Leads::No);
+                superseded(term);
+            }
             Ok(Registered::Removed) => {
                 self.counters.registered(Leads::No);
                 tracing::warn!("the webhooks were removed: no binding is checked until a restart");
@@ -98,28 +102,45 @@ impl Registrar {
         }
     }
 
-    async fn registration(&self, trusted: String) -> Result<Registration, ClusterError> {
+    async fn refreshed(&self, term: u64, trusted: String) -> Result<Registered, ClusterError> {
+        let registration = self.registration(term, trusted).await?;
+        let registered = registration.refresh(&self.connection).await?;
+        if registered == Registered::Current {
+            self.take_role().await?;
+        }
+        Ok(registered)
+    }
+
+    async fn registration(&self, term: u64, trusted: String) -> Result<Registration, ClusterError> {
         let (endpoint, namespace) = (self.endpoint.clone(), self.namespace.clone());
         let owner = match self.connection.get(OWNER).await {
             Ok(role) => role["metadata"]["uid"].as_str().map(str::to_owned),
             Err(SingleError::NotFound) => None,
             Err(error) => return Err(self.failed(error)),
         };
-        Ok(Registration { endpoint, trusted, namespace, owner })
+        Ok(Registration { endpoint, trusted, namespace, owner, term })
     }
 
     /// Makes this pod the endpoint of the Service, and no other: the Service selects the label.
     async fn take_role(&self) -> Result<(), ClusterError> {
+        if self.connection.place() != Place::Pod
+            || !matches!(self.endpoint, Endpoint::Service { .. })
+        {
+            return Ok(());
+        }
         let (key, value) = LEADER;
         let pods = format!("/api/v1/namespaces/{}/pods", self.namespace);
         let own = super::pod_name().unwrap_or_default();
         let found = self.connection.get(&format!("{pods}?labelSelector={key}%3D{value}")).await;
         let found = found.map_err(|error| self.failed(error))?;
-        let others = found["items"].as_array().into_iter().flatten();
-        for other in others.filter_map(|pod| pod["metadata"]["name"].as_str()) {
-            if *other != *own {
-                self.label(&format!("{pods}/{other}"), &json!(null)).await?;
-            }
+        let labelled = found["items"].as_array().into_iter().flatten();
+        let labelled: Vec<&str> =
+            labelled.filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
+        if labelled == [&*own] {
+            return Ok(());
+        }
+        for other in labelled.into_iter().filter(|name| *name != &*own) {
+            self.label(&format!("{pods}/{other}"), &json!(null)).await?;
         }
         self.label(&format!("{pods}/{own}"), &json!(value)).await
     }
@@ -142,4 +163,8 @@ impl Registrar {
             },
         }
     }
+}
+
+fn superseded(term: u64) {
+    tracing::warn!(term, "a later leader is registered; this replica registers nothing");
 }

@@ -1,8 +1,9 @@
 //! Objects that only the guard needs, such as the policy that keeps annotations honest.
 
-use plimsoll_kube::booking::ALLOCATED;
+use plimsoll_kube::booking::{ALLOCATED, DECISION, TERM};
 use plimsoll_kube::hami::allocated::{BIND_PHASE, MIG_ALLOCATIONS, NODE, TIME};
 use plimsoll_kube::hami::vendor::VENDORS;
+use plimsoll_kube::live::TOUCHED;
 use serde_json::{Value, json};
 
 use super::{
@@ -75,10 +76,9 @@ fn hami_annotations() -> Vec<&'static str> {
 /// Bindings are not checked here: the guard answers each of them, and the scheduler that binds
 /// sends what the guard has added.
 fn policy(installation: &Installation) -> Value {
-    let keys: Vec<String> = std::iter::once(ALLOCATED)
-        .chain(hami_annotations())
-        .map(|key| format!("'{key}'"))
-        .collect();
+    let own = [ALLOCATED, DECISION, TERM, TOUCHED];
+    let keys: Vec<String> =
+        own.into_iter().chain(hami_annotations()).map(|key| format!("'{key}'")).collect();
     let binds = format!("(k.startsWith('{CDI}') || k in variables.binding)");
     let annotations = |object: &str| {
         format!("has({object}.metadata.annotations) ? {object}.metadata.annotations : {{}}")

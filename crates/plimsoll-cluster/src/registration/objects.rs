@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use plimsoll_kube::booking::TERM;
 use plimsoll_kube::line::LINE_LABEL;
 use plimsoll_server::pods::{BINDINGS, PODS, REVIEWED};
 use serde_json::{Value, json};
@@ -50,6 +51,9 @@ pub struct Registration {
     /// The uid of the ClusterRole of the installation: the cluster deletes the registration with
     /// it. `None` where the guard was not installed by its manifests.
     pub owner: Option<String>,
+    /// The term of the leader that registers. It is written on each object, so that a leader of an
+    /// earlier term, which was stopped in between, does not overwrite it.
+    pub term: u64,
 }
 
 impl Registration {
@@ -168,7 +172,7 @@ impl Registration {
         json!({
             "name": name,
             "labels": {"app.kubernetes.io/name": "plimsoll"},
-            "annotations": {INSTALLED_IN: self.namespace},
+            "annotations": {INSTALLED_IN: self.namespace, TERM: self.term.to_string()},
             "ownerReferences": owner,
         })
     }

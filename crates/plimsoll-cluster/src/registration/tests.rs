@@ -8,6 +8,7 @@ fn registration() -> Registration {
         trusted: "PEM".into(),
         namespace: "gpu-system".into(),
         owner: None,
+        term: 7,
     }
 }
 
@@ -41,6 +42,14 @@ fn only_the_creation_of_pods_with_devices_fails_closed() {
     assert_eq!(closed[0]["rules"][0]["resources"], json!(["pods"]));
     assert_eq!(closed[0]["matchConditions"].as_array().map(Vec::len), Some(1));
     assert_eq!(closed[0]["clientConfig"]["url"], "https://127.0.0.1:9443/admission/pods");
+}
+
+#[test]
+fn every_object_carries_the_term_of_its_leader() {
+    for (_, object) in registration().objects() {
+        assert_eq!(term_of(&object), Some(7), "{object}");
+    }
+    assert_eq!(term_of(&json!({"metadata": {"name": "of an earlier version"}})), None);
 }
 
 #[test]

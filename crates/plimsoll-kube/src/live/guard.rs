@@ -44,7 +44,7 @@ pub use open::SETTLE_AFTER;
 pub use review::{Admission, BindingReview, BindingVerdict, CreationReview, CreationVerdict, Run};
 
 use creation::OpenCreation;
-use leadership::Progress;
+use leadership::{Doubt, Progress};
 use message::LastRejection;
 use open::OpenBinding;
 
@@ -61,6 +61,10 @@ pub(super) struct Guard {
     /// Namespaces that cannot be guarded, whatever their label says.
     exempt: BTreeSet<Name>,
     progress: Progress,
+    /// The term that was ended because of the mark of a later one.
+    doubt: Option<Doubt>,
+    /// Marks up to this term are not heeded: one of them was forged.
+    forged: u64,
     /// The time up to which everything that the API server had is known to be delivered.
     sighted: Option<Millis>,
     /// Admitted bindings whose pods show no node yet.
@@ -83,6 +87,8 @@ impl Default for Guard {
         Guard {
             exempt: BTreeSet::from([SYSTEM_NAMESPACE.into()]),
             progress: Progress::Follower,
+            doubt: None,
+            forged: 0,
             sighted: None,
             open: BTreeMap::new(),
             creations: BTreeMap::new(),

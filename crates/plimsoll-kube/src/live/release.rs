@@ -117,6 +117,7 @@ impl Watch {
         if self.is_outdated(&id, &pod) {
             return;
         }
+        self.heed_mark(now, &pod);
         self.guard.see(&id, &pod);
         self.guard.see_created(&pod);
         self.drop_departure(&id, affected);

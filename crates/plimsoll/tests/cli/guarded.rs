@@ -3,5 +3,6 @@
 mod clients;
 mod cluster;
 mod record;
+mod paused;
 mod replicas;
 mod scheduler;

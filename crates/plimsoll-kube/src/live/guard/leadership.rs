@@ -15,6 +15,16 @@
 //! The lease itself is trusted for one thing: the process that held it before does not *decide*
 //! after its own clock says that the lease expired. It may have decided earlier and been stopped
 //! before its answer left; that answer names an old version.
+//!
+//! A clock can stand still, as that of a virtual machine that is suspended. A process that goes on
+//! after that still believes that it leads, and its watch delivers the touches of the next leader
+//! before what that one bound. So a touch carries the term of its leader, and a leader that sees
+//! the mark of a later term decides nothing from then on: either it names a version from before
+//! the touch, or it has seen the mark. What is left is a pod that was created after the takeover,
+//! is reviewed by the process that slept, and has no mark; for that one the lease must hold.
+//!
+//! A user who may write annotations could forge a mark. A leader that renews its lease after it saw
+//! one knows that no later leader exists, begins its term again and does not heed that mark.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +33,10 @@ use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Millis;
 
 use super::super::Watch;
-use super::errand::{Errand, Seen, Version, is_touchable};
+use super::errand::{Errand, Seen, TOUCHED, Version, is_touchable};
+use crate::booking::TERM;
 use crate::line::Line;
+use crate::object::Pod;
 use crate::translate::pod_id;
 
 /// One holding of the lease.
@@ -50,6 +62,14 @@ pub enum Leadership {
     Listing,
     /// It decides.
     Leading,
+}
+
+/// A term that is in doubt, because the mark of a later one was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Doubt {
+    term: Term,
+    mark: u64,
+    since: Millis,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,8 +127,29 @@ impl Watch {
     /// is evidence about them.
     pub fn end_term(&mut self) {
         self.guard.progress = Progress::Follower;
+        self.guard.doubt = None;
         self.guard.errands.clear();
         self.guard.later.clear();
+    }
+
+    /// Ends the term if a pod of a guarded namespace carries the mark of a later one.
+    pub(in crate::live) fn heed_mark(&mut self, now: Millis, pod: &Pod) {
+        let Some(term) = self.guard.progress.term() else { return };
+        let own = term.number.max(self.guard.forged);
+        let Some(mark) = mark_of(pod).filter(|mark| *mark > own) else { return }; // mutant: later-mark
+        if self.line(pod.metadata.namespace_or_default()) == Line::Enforce {
+            self.end_term();
+            self.guard.doubt = Some(Doubt { term, mark, since: now });
+        }
+    }
+
+    /// Records that this process still had the lease at a time. A mark that was seen before is
+    /// forged: the term begins again, with everything that a new leader does.
+    pub fn confirm_lease(&mut self, at: Millis) {
+        if let Some(doubt) = self.guard.doubt.filter(|doubt| doubt.since < at) {
+            self.begin_term(doubt.term);
+            self.guard.forged = self.guard.forged.max(doubt.mark);
+        }
     }
 
     /// Returns how far this process is on its way to deciding.
@@ -188,4 +229,12 @@ impl Watch {
     pub(super) fn must_fence(&self, id: &RequestId) -> bool {
         matches!(&self.guard.progress, Progress::Touching { left, .. } if left.contains_key(id))
     }
+}
+
+/// Returns the latest term that wrote something on a pod.
+fn mark_of(pod: &Pod) -> Option<u64> {
+    let annotations = &pod.metadata.annotations;
+    let touched = annotations.get(TOUCHED).and_then(|mark| mark.split('.').next());
+    let terms = [touched, annotations.get(TERM)].into_iter().flatten();
+    terms.filter_map(|term| term.parse().ok()).max()
 }

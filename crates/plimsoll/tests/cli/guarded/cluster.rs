@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_testbed::api::{Api, ApiError, pod_path};
 use plimsoll_testbed::client::Client;
 use plimsoll_testbed::control_plane::{ControlPlane, Settings, free_port};
+use plimsoll_testbed::gate::Gate;
 use plimsoll_testbed::kubelet::Kubelet;
 use plimsoll_testbed::objects::{self, GpuNode};
 use plimsoll_testbed::process::Process;
@@ -22,6 +23,10 @@ pub(crate) const NODE: &str = "gpu-node";
 
 /// The namespace whose bindings are checked.
 pub(crate) const TEAM: &str = "team-a";
+
+/// The lease of the replica that decides.
+pub(crate) const LEASE: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/plimsoll/leases/plimsoll-guard";
 
 /// The longest wait for anything: a loaded machine is slow, and a pass does not wait.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,17 +51,29 @@ impl Cluster {
         let node = GpuNode::new(NODE, 1, 32_607).shared(100);
         Kubelet::register(&cluster.admin, &node, jiff::Timestamp::now()).expect("a node");
         cluster.kubectl("apply --server-side --force-conflicts -f -", &printed("--guard"));
-        cluster.keep_node_alive();
+        cluster.keep_alive(vec![NODE.to_owned()]);
         Some(cluster)
     }
 
-    /// Renews the lease of the node until the API server is gone. A silent node takes nothing new.
-    fn keep_node_alive(&self) {
+    /// Adds nodes like the first one.
+    pub(crate) fn add_nodes(&self, names: &[String]) {
+        for name in names {
+            let node = GpuNode::new(name, 1, 32_607).shared(100);
+            Kubelet::register(&self.admin, &node, jiff::Timestamp::now()).expect("a node");
+        }
+        self.keep_alive(names.to_vec());
+    }
+
+    /// Renews the leases of nodes until the API server is gone. A silent node takes nothing new.
+    pub(crate) fn keep_alive(&self, nodes: Vec<String>) {
         let admin = self.plane.admin();
         thread::spawn(move || {
-            let path = plimsoll_testbed::api::node_lease_path(NODE);
-            let renewed = || format!("{:.6}", jiff::Timestamp::now());
-            while admin.patch(&path, json!({"spec": {"renewTime": renewed()}})).is_ok() {
+            let renew = |node: &String| {
+                let path = plimsoll_testbed::api::node_lease_path(node);
+                let renewed = format!("{:.6}", jiff::Timestamp::now());
+                admin.patch(&path, json!({"spec": {"renewTime": renewed}}))
+            };
+            while nodes.iter().all(|node| renew(node).is_ok()) {
                 thread::sleep(Duration::from_secs(5));
             }
         });
@@ -133,6 +150,12 @@ impl Cluster {
         .sum()
     }
 
+    /// Takes the lease from its holder, who does not know it: what no clean hand-over does.
+    pub(crate) fn free_lease(&self) {
+        let freed = json!({"spec": {"holderIdentity": ""}});
+        self.admin.patch(LEASE, freed).expect("a lease");
+    }
+
     /// Deletes all pods of a namespace after their containers have ended, which is evidence.
     pub(crate) fn clear(&self, namespace: &str) {
         let pods = self.admin.get(&format!("/api/v1/namespaces/{namespace}/pods")).expect("pods");
@@ -185,6 +208,22 @@ pub(crate) fn until_ok<T, E: std::fmt::Display>(
     }
 }
 
+/// Returns the charges of device rows, sorted, without their stage.
+pub(crate) fn charges(devices: &Value) -> Vec<String> {
+    let rows = devices.as_array().into_iter().flatten();
+    let mut charges: Vec<String> = rows
+        .flat_map(|row| {
+            let tenants = row["tenants"].as_array().into_iter().flatten();
+            tenants.map(|tenant| {
+                let (pod, bytes) = (text(&tenant["pod"]), &tenant["bytes"]);
+                format!("{} {} {pod} {bytes}", text(&row["node"]), text(&row["uuid"]))
+            })
+        })
+        .collect();
+    charges.sort();
+    charges
+}
+
 /// One replica of the guard. It is killed when this is dropped.
 pub(crate) struct Replica {
     pub(crate) process: Process,
@@ -199,7 +238,26 @@ impl Replica {
     }
 
     pub(crate) fn start_with(cluster: &Cluster, name: &str, options: &[&str]) -> Replica {
-        let (api, webhook) = (free_port().expect("a port"), free_port().expect("a port"));
+        let port = free_port().expect("a port");
+        Replica::start_called_at(cluster, name, port, port, options)
+    }
+
+    /// Starts one whose reviews come through a gate.
+    pub(crate) fn start_behind(cluster: &Cluster, name: &str, gate: &Gate) -> Replica {
+        let port = free_port().expect("a port");
+        gate.lead_to(port);
+        Replica::start_called_at(cluster, name, port, gate.port(), &[])
+    }
+
+    /// Starts one that listens on one port and is called by the API server at another.
+    fn start_called_at(
+        cluster: &Cluster,
+        name: &str,
+        listens: u16,
+        called: u16,
+        options: &[&str],
+    ) -> Replica {
+        let api = free_port().expect("a port");
         let mut command: Vec<String> = vec![
             env!("CARGO_BIN_EXE_plimsoll").to_owned(),
             "kube".to_owned(),
@@ -207,8 +265,8 @@ impl Replica {
         ];
         command.push(format!("--kubeconfig={}", cluster.plane.kubeconfig("plimsoll").display()));
         command.push(format!("--listen=127.0.0.1:{api}"));
-        command.push(format!("--webhook-listen=127.0.0.1:{webhook}"));
-        command.push(format!("--webhook-url=https://127.0.0.1:{webhook}"));
+        command.push(format!("--webhook-listen=127.0.0.1:{listens}"));
+        command.push(format!("--webhook-url=https://127.0.0.1:{called}"));
         command.extend(options.iter().map(|&option| option.to_owned()));
         let log = cluster.plane.folder().join(format!("{name}.log"));
         let process = Process::start(&command, &log).expect("the binary was built for this test");
@@ -256,6 +314,19 @@ impl Replica {
         let metrics = self.get("/metrics")?;
         let line = metrics.lines().find(|line| line.starts_with(name))?;
         line.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// The reviews of bindings so far that had this outcome.
+    pub(crate) fn reviews(&self, outcome: &str) -> f64 {
+        let name =
+            format!("plimsoll_guard_reviews_total{{kind=\"binding\",outcome=\"{outcome}\"}}");
+        self.metric(&name).unwrap_or_default()
+    }
+
+    /// The charges of every card, sorted, without their stage: node, card, pod and bytes.
+    pub(crate) fn charges(&self) -> Vec<String> {
+        let devices = self.get("/api/v1/devices").unwrap_or_default();
+        charges(&serde_json::from_str(&devices).unwrap_or_default())
     }
 
     /// The pods that hold something on the only card.

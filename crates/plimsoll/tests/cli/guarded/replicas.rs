@@ -6,7 +6,7 @@ use std::time::Duration;
 use plimsoll_testbed::api::Api;
 use serde_json::json;
 
-use super::cluster::{Cluster, Replica, TEAM, text, until};
+use super::cluster::{Cluster, LEASE, Replica, TEAM, text, until};
 
 /// The time after which the lease of a replica that crashed can be taken, plus three seconds, plus
 /// what a loaded machine needs.
@@ -79,8 +79,7 @@ fn a_clean_hand_over_is_quick(cluster: &Cluster, one: &mut Replica, two: &mut Re
     two.process.terminate(Duration::from_secs(20));
     one.until_deciding();
     println!("decides again {:?} after the signal", started.elapsed());
-    let lease =
-        cluster.admin.get("/apis/coordination.k8s.io/v1/namespaces/plimsoll/leases/plimsoll-guard");
+    let lease = cluster.admin.get(LEASE);
     let holder = text(&lease.expect("a lease")["spec"]["holderIdentity"]);
     assert!(two.log().contains("lease handed over"), "{}", two.log());
     assert!(!holder.is_empty(), "{holder}");
