@@ -2,7 +2,10 @@
 
 mod clients;
 mod cluster;
-mod record;
+mod crashes;
+mod lines;
 mod paused;
+mod record;
 mod replicas;
 mod scheduler;
+mod takeover;

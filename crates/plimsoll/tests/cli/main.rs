@@ -13,6 +13,7 @@ mod incident;
 mod installed;
 mod manifests;
 mod output;
+mod proven;
 mod remembered;
 mod replay;
 mod scenario;
