@@ -1,6 +1,6 @@
 //! Objects that only the guard needs, such as the policy that keeps annotations honest.
 
-use plimsoll_kube::booking::{ALLOCATED, DECISION, TERM};
+use plimsoll_kube::booking::ALLOCATED;
 use plimsoll_kube::hami::allocated::{BIND_PHASE, MIG_ALLOCATIONS, NODE, TIME};
 use plimsoll_kube::hami::vendor::VENDORS;
 use plimsoll_kube::live::TOUCHED;
@@ -76,7 +76,7 @@ fn hami_annotations() -> Vec<&'static str> {
 /// Bindings are not checked here: the guard answers each of them, and the scheduler that binds
 /// sends what the guard has added.
 fn policy(installation: &Installation) -> Value {
-    let own = [ALLOCATED, DECISION, TERM, TOUCHED];
+    let own = [ALLOCATED, TOUCHED];
     let keys: Vec<String> =
         own.into_iter().chain(hami_annotations()).map(|key| format!("'{key}'")).collect();
     let binds = format!("(k.startsWith('{CDI}') || k in variables.binding)");

@@ -209,6 +209,7 @@ fn annotations_that_bind_devices_are_plimsolls_and_hamis_in_guarded_namespaces()
     }
     for key in [
         "plimsoll.dev/allocated",
+        "plimsoll.dev/touched",
         "nvidia.cdi.k8s.io/container.main",
         "hami.io/vgpu-devices-allocated",
         "hami.io/vgpu-devices-to-allocate",

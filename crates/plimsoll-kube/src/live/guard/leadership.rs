@@ -34,7 +34,6 @@ use plimsoll_core::units::Millis;
 
 use super::super::Watch;
 use super::errand::{Errand, Seen, TOUCHED, Version, is_touchable};
-use crate::booking::TERM;
 use crate::line::Line;
 use crate::object::Pod;
 use crate::translate::pod_id;
@@ -231,10 +230,8 @@ impl Watch {
     }
 }
 
-/// Returns the latest term that wrote something on a pod.
+/// Returns the term of the leader that touched a pod last. Only Plimsoll may write this annotation
+/// in guarded namespaces, unlike that of a pod that was created with a node.
 fn mark_of(pod: &Pod) -> Option<u64> {
-    let annotations = &pod.metadata.annotations;
-    let touched = annotations.get(TOUCHED).and_then(|mark| mark.split('.').next());
-    let terms = [touched, annotations.get(TERM)].into_iter().flatten();
-    terms.filter_map(|term| term.parse().ok()).max()
+    pod.metadata.annotations.get(TOUCHED)?.split('.').next()?.parse().ok()
 }

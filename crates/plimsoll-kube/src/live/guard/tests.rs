@@ -340,37 +340,31 @@ fn only_a_leader_that_touched_listed_and_sees_the_cluster_decides() {
 
 #[test]
 fn a_leader_that_sees_the_mark_of_a_later_term_decides_nothing() {
-    let touched = |version: u64, key: &str, mark: &str| {
-        with(
-            pending("p", version),
-            "/metadata/annotations",
-            json!({"gpu-memory": "8000", key: mark}),
-        )
+    let touched = |version: u64, mark: &str| {
+        let annotations = json!({"gpu-memory": "8000", TOUCHED: mark});
+        with(pending("p", version), "/metadata/annotations", annotations)
     };
-    for (key, mark) in [(TOUCHED, "2.1"), (crate::booking::TERM, "2")] {
-        let mut rig = Rig::leading(&[card(), pending("p", 10)]);
-        rig.see(&touched(200, key, "1.7"));
-        assert!(is_admitted(&rig.bind(&binding("p", "n1"))), "its own mark");
-        rig.see(&touched(300, key, mark));
-        let verdict = rig.bind(&binding("p", "n1"));
-        assert!(matches!(verdict, BindingVerdict::Unavailable { .. }), "{key}: {verdict:?}");
-        assert_eq!(rig.host.front().leadership(), Leadership::Follower);
-        // A renewal that was sent before proves nothing.
-        let now = rig.now;
-        rig.with(|watch, _| watch.confirm_lease(Millis(now)));
-        assert_eq!(rig.host.front().leadership(), Leadership::Follower);
-        // One that was sent later proves that the mark is forged: the term begins again.
-        rig.with(|watch, _| watch.confirm_lease(Millis(now + 1)));
-        assert_eq!(rig.host.front().leadership(), Leadership::Surveying);
-        let list = rig.with(|watch, _| watch.take_errands());
-        assert_eq!(list, [Errand::List { term: 1 }]);
-        rig.see(&touched(301, key, mark));
-        assert_eq!(rig.host.front().leadership(), Leadership::Surveying, "known to be forged");
-    }
+    let mut rig = Rig::leading(&[card(), pending("p", 10)]);
+    rig.see(&touched(200, "1.7"));
+    assert!(is_admitted(&rig.bind(&binding("p", "n1"))), "its own mark");
+    rig.see(&touched(300, "2.1"));
+    let verdict = rig.bind(&binding("p", "n1"));
+    assert!(matches!(verdict, BindingVerdict::Unavailable { .. }), "{verdict:?}");
+    assert_eq!(rig.host.front().leadership(), Leadership::Follower);
+    // A renewal that was sent before proves nothing.
+    let now = rig.now;
+    rig.with(|watch, _| watch.confirm_lease(Millis(now)));
+    assert_eq!(rig.host.front().leadership(), Leadership::Follower);
+    // One that was sent later proves that the mark is forged: the term begins again.
+    rig.with(|watch, _| watch.confirm_lease(Millis(now + 1)));
+    assert_eq!(rig.host.front().leadership(), Leadership::Surveying);
+    let list = rig.with(|watch, _| watch.take_errands());
+    assert_eq!(list, [Errand::List { term: 1 }]);
+    rig.see(&touched(301, "2.1"));
+    assert_eq!(rig.host.front().leadership(), Leadership::Surveying, "known to be forged");
     // Where annotations are free, marks mean nothing.
     let mut rig = Rig::leading(&[card(), pending("p", 10)]);
-    let elsewhere = with(touched(200, TOUCHED, "9.1"), "/metadata/namespace", json!("free"));
-    rig.see(&elsewhere);
+    rig.see(&with(touched(200, "9.1"), "/metadata/namespace", json!("free")));
     assert_eq!(rig.host.front().leadership(), Leadership::Leading);
 }
 
