@@ -19,9 +19,6 @@ use crate::recovery;
 
 /// The most answers that wait for a commit; then the thread waits for the commit too.
 const WAITING_LIMIT: usize = 1024;
-/// The minimum interval between commits. Batching amortises the cost of fsync, of which about one
-/// in a thousand takes many times as long as the rest; an idle server commits at once.
-const COMMIT_INTERVAL: Duration = Duration::from_millis(2);
 /// The interval of ticks.
 const TICK: Duration = Duration::from_millis(500);
 /// The interval of full audits. Devices that changed are audited after each step anyway.
@@ -41,6 +38,8 @@ pub(super) struct Thread<F: Front> {
     pending: Lanes<Pending<F>>,
     /// The time of the last commit.
     committed_at: Option<Instant>,
+    /// The least time between two commits; an idle server commits at once.
+    interval: Duration,
     staged: Staged,
     in_flight: Option<Flight>,
 }
@@ -74,6 +73,7 @@ impl<F: Front> Thread<F> {
         observers: Vec<Box<dyn Observer<F>>>,
         nudge: impl Fn() + Send + 'static,
     ) -> Result<Thread<F>> {
+        let interval = journal.interval();
         Ok(Thread {
             host,
             observers,
@@ -83,6 +83,7 @@ impl<F: Front> Thread<F> {
             is_snapshot_due: false,
             pending: Lanes::default(),
             committed_at: None,
+            interval,
             staged: Staged::default(),
             in_flight: None,
         })
@@ -166,7 +167,7 @@ impl<F: Front> Thread<F> {
         }
         let committed_at =
             self.committed_at.filter(|_| self.in_flight.is_none() && self.staged.is_due);
-        let due = committed_at.map_or(next_tick, |at| next_tick.min(at + COMMIT_INTERVAL));
+        let due = committed_at.map_or(next_tick, |at| next_tick.min(at + self.interval));
         due.saturating_duration_since(Instant::now())
     }
 
@@ -185,7 +186,7 @@ impl<F: Front> Thread<F> {
 
     /// Commits the next batch, unless one is in flight or the last one left just now.
     fn commit_if_due(&mut self) {
-        let is_early = self.committed_at.is_some_and(|at| at.elapsed() < COMMIT_INTERVAL);
+        let is_early = self.committed_at.is_some_and(|at| at.elapsed() < self.interval);
         if self.staged.is_due && self.in_flight.is_none() && !is_early {
             self.commit();
         }
