@@ -30,11 +30,12 @@ const PODS: usize = 700;
 /// The memory of the only card of each node.
 const LINE: u64 = 32_607;
 
-/// The lease, three seconds, and what a loaded machine needs on top.
-const CRASH: Duration = Duration::from_secs(12 + 3 + 5);
+/// The lease and three seconds after a crash; five seconds after a clean hand-over.
+const CRASH: Duration = Duration::from_secs(12 + 3);
+const HAND_OVER: Duration = Duration::from_secs(5);
 
-/// Five seconds, and what a loaded machine needs on top.
-const HAND_OVER: Duration = Duration::from_secs(5 + 3);
+/// What a machine needs on top that other builds keep busy. `PLIMSOLL_IDLE=1` allows nothing.
+const BUSY: Duration = Duration::from_secs(30);
 
 /// Pods that wait for a node, and the numbers of attempts and of bindings that succeeded.
 struct Load {
@@ -58,6 +59,7 @@ fn another_replica_takes_over_in_time_under_a_load_of_bindings() {
         attempts: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
+    let busy = if std::env::var_os("PLIMSOLL_IDLE").is_some() { Duration::ZERO } else { BUSY };
     let start = Instant::now();
     thread::scope(|scope| {
         let over = EndsLoad(&load.is_over);
@@ -76,14 +78,14 @@ fn another_replica_takes_over_in_time_under_a_load_of_bindings() {
         one.process.kill();
         let took = first_admission(&two, crashed);
         println!("admitted again {took:?} after a crash");
-        assert!(took <= CRASH, "{took:?}\n{}", two.log());
+        assert!(took <= CRASH + busy, "{took:?}\n{}", two.log());
         let mut three = Replica::start(&cluster, "three");
         until("the third replica is ready", || three.is_ready());
         let signalled = Instant::now();
         scope.spawn(move || two.process.terminate(Duration::from_secs(20)));
         let took = first_admission(&three, signalled);
         println!("admitted again {took:?} after a clean hand-over");
-        assert!(took <= HAND_OVER, "{took:?}\n{}", three.log());
+        assert!(took <= HAND_OVER + busy, "{took:?}\n{}", three.log());
         thread::sleep(Duration::from_secs(2));
         drop(over);
         three.until_deciding();
