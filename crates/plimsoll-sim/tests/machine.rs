@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use plimsoll_core::charge::{Activity, Booked, Charge, Holding, Stage};
 use plimsoll_core::device::{Device, Node, Source};
 use plimsoll_core::event::{Event, Settings};
-use plimsoll_core::request::{Amount, Need, Request, RequestId, Shape, Spec, Terms};
+use plimsoll_core::request::{
+    Amount, Eviction, Need, NodeNeed, Request, RequestId, Shape, Spec, Terms,
+};
 use plimsoll_core::scheduler::Scheduler;
-use plimsoll_core::units::{Bytes, Millis};
+use plimsoll_core::units::{Bytes, Cores, Millis, Timespan};
 
 /// A machine over one card.
 fn one_card(settings: Settings) -> Scheduler {
@@ -73,4 +76,41 @@ fn queued_starts_leave_when_starts_need_not_be_serial() {
     assert_eq!(scheduler.step(Millis(0), submit("two")).effects.len(), 0);
     let settings = Box::new(Settings { serial_starts: false, ..serial });
     assert_eq!(scheduler.step(Millis(0), Event::Configured { settings }).effects.len(), 1);
+}
+
+/// A holder of most of the card, with a request in flight.
+fn holder(terms: Terms) -> Holding {
+    let bytes = Booked::share(Bytes::gib(60));
+    let (on, parts) = (vec![0], Vec::new());
+    let charge = Charge { on, amount: bytes, cores: Cores(0), slots: 1, slice: None, parts };
+    Holding {
+        request: RequestId::new("a", "holder"),
+        node: "n1".into(),
+        stage: Stage::Running { since: Millis(0) },
+        charges: vec![charge],
+        resources: NodeNeed::default(),
+        terms: Terms { idle_limit: Some(Timespan::ZERO), ..terms },
+        activity: Activity::Active { requests: 1 },
+        spec: None,
+    }
+}
+
+#[test]
+fn a_retired_holder_that_is_pinned_meanwhile_is_not_evicted() {
+    let settings = Settings { residency: Timespan::ZERO, ..Settings::default() };
+    let mut scheduler = one_card(settings);
+    let observed = |terms| Event::Observed { holding: Box::new(holder(terms)) };
+    let _ = scheduler.step(Millis(0), observed(Terms::default()));
+    let need = Need::one("NVIDIA", Amount::bytes(Bytes::gib(40)));
+    let spec = Arc::new(Spec::from_shapes(vec![Shape::single("main", need)]));
+    let terms = Terms { eviction: Eviction::Idle, ..Terms::default() };
+    let request = Request { spec, terms, ..request("p") };
+    let id = request.id.clone();
+    let _ = scheduler.step(Millis(0), Event::Submit { request, deadline: None });
+    assert!(scheduler.is_retired(&RequestId::new("a", "holder")));
+    let _ = scheduler.step(Millis(0), observed(Terms { pinned: true, ..Terms::default() }));
+    assert!(scheduler.ledger().promise_to(&id).is_none(), "it cannot be fulfilled");
+    let activity = Activity::Idle { since: Millis(1) };
+    let acted = Event::Acted { request: RequestId::new("a", "holder"), activity };
+    assert!(scheduler.step(Millis(1), acted).effects.is_empty());
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{Scheduler, Step};
 use crate::draft::Draft;
-use crate::evict::Plan;
+use crate::evict::{self, Plan};
 use crate::fit::Placement;
 use crate::ledger::Promise;
 use crate::queue::PendingRequest;
@@ -15,14 +15,17 @@ use crate::request::{Request, RequestId};
 impl Scheduler {
     /// Lists the promises that do not block a request: those to requests of lower priority, and to
     /// those that the guarantee of the request's account comes before, because a promise does not
-    /// reverse that order. Those of holders in use do not block a promise whose holders have gone:
-    /// they were planned beside it.
+    /// reverse that order. Those of holders in use do not block a promise whose holders have gone,
+    /// on its own devices: they were planned beside it.
     pub(super) fn promises_behind(&self, request: &Request) -> Vec<RequestId> {
         let own = self.ledger.promise_to(&request.id);
-        let is_due = own.is_some_and(|own| !self.waits_for_retired(own));
+        let is_gone = |holder: &RequestId| self.ledger.of_request(holder).is_none();
+        let due = own.filter(|own| own.after.iter().all(is_gone));
         let promised = self.ledger.promises().filter(|(id, _)| **id != request.id);
         let behind = promised.filter(|(id, promise)| {
-            !self.is_ahead(id, request) || (is_due && self.is_equal_and_waits(id, promise, request))
+            !self.is_ahead(id, request)
+                || (due.is_some_and(|own| overlaps(&own.placement, &promise.placement))
+                    && self.is_equal_and_waits(id, promise, request))
         });
         behind.map(|(id, _)| id.clone()).collect()
     }
@@ -97,15 +100,27 @@ impl Step<'_> {
     }
 
     /// Returns true if the promise to a request still waits for a holder that is leaving or
-    /// retired.
+    /// retired, and may wait for all that are retired.
     pub(super) fn promise_holds(&self, id: &RequestId) -> bool {
         let ledger = &self.scheduler.ledger;
         let Some(promise) = ledger.promise_to(id) else { return false };
+        if !self.are_retirable(id, promise) {
+            return false;
+        }
         promise.after.iter().any(|holder| {
             ledger.of_request(holder).is_some_and(|(_, holding)| {
                 holding.stage.is_releasing() || promise.retired.contains(holder)
             })
         })
+    }
+
+    /// Returns false if a retired holder has been given terms under which it must not be evicted:
+    /// it was pinned meanwhile, or got a higher priority.
+    fn are_retirable(&self, id: &RequestId, promise: &Promise) -> bool {
+        let Some(entry) = self.scheduler.queue.get(id) else { return false };
+        let mut running = promise.retired.iter().filter_map(|one| self.scheduler.running(one));
+        let request = &entry.request;
+        running.all(|held| evict::check_retirable(held, request).is_ok()) // mutant: retired-terms
     }
 
     /// Returns the holders whose release the promise to a request waits for.
