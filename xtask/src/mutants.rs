@@ -109,6 +109,58 @@ const MUTANTS: &[Mutant] = &[
         becomes: "const MAX_FAILED_STARTS: u16 = 0;",
         must_fail: &[&["-p", "plimsoll-slots", "--test", "desk", "c6_a_runner_where"]],
     },
+    // A heartbeat from before a restart of the server is believed after it.
+    Mutant {
+        name: "epoch",
+        file: "crates/plimsoll-slots/src/desk/runners.rs",
+        becomes: "let _ = (runner, named); true",
+        must_fail: &[&[
+            "-p",
+            "plimsoll-slots",
+            "--test",
+            "desk",
+            "no_outdated_message_is_believed",
+        ]],
+    },
+    // Memory of others that a heartbeat reports counts only after the ends of slots.
+    Mutant {
+        name: "raise-foreign",
+        file: "crates/plimsoll-slots/src/desk/sessions.rs",
+        becomes: "let foreign = measured.foreign.min(known.foreign);",
+        must_fail: &[&[
+            "-p",
+            "plimsoll-slots",
+            "--test",
+            "desk",
+            "no_outdated_message_is_believed",
+        ]],
+    },
+    // A registration that arrives after a later one is believed.
+    Mutant {
+        name: "registration-sequence",
+        file: "crates/plimsoll-slots/src/desk/runners.rs",
+        becomes: "last.is_some_and(|last| last > u64::MAX - 1)",
+        must_fail: &[&[
+            "-p",
+            "plimsoll-slots",
+            "--test",
+            "desk",
+            "no_outdated_message_is_believed",
+        ]],
+    },
+    // A retired holder is evicted although it was pinned meanwhile.
+    Mutant {
+        name: "retired-terms",
+        file: "crates/plimsoll-core/src/scheduler/promises.rs",
+        becomes: "running.all(|held| held.request != request.id)",
+        must_fail: &[&[
+            "-p",
+            "plimsoll-sim",
+            "--test",
+            "machine",
+            "a_retired_holder_that_is_pinned",
+        ]],
+    },
     // A reservation that waits for a new slot stays there when an existing slot gets room.
     Mutant {
         name: "moving-up",

@@ -59,7 +59,7 @@ pub struct Output {
 }
 
 /// A scheduler with the outcomes that are not durable yet. None of them has left the process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Drive {
     scheduler: Scheduler,
     /// Not part of a batch yet.

@@ -176,7 +176,7 @@ pub struct Checkpoint<S> {
 ///
 /// At most one batch is in flight. Calls go on meanwhile; what they decide waits for the next
 /// batch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Host<F: Front> {
     drive: Drive,
     front: F,

@@ -52,6 +52,7 @@ pub(crate) struct Link<'a> {
     agent: &'a Arc<Agent>,
     client: &'a Client,
     labels: BTreeMap<String, String>,
+    /// The number of the last registration or heartbeat.
     sequence: u64,
     /// The value of `RunnerState::changes` that the server has heard about.
     reported_changes: u64,
@@ -120,8 +121,10 @@ impl<'a> Link<'a> {
             let state = self.agent.shared.lock();
             (state.devices.facts.clone(), state.revision)
         };
+        self.sequence += 1;
         let registration = Registration {
             session: self.agent.session(),
+            sequence: self.sequence,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             labels: self.labels.clone(),
             devices,

@@ -26,6 +26,10 @@ pub(crate) fn apply_orders(agent: &Arc<Agent>, orders: Orders, asked_with: u64) 
             return;
         }
         state.revision = orders.revision;
+        // A server that has started again believes heartbeats only from now on.
+        if state.epoch.replace(orders.epoch) != Some(orders.epoch) {
+            state.changes += 1;
+        }
         state.orders = orders.orders;
         learn_launches(agent, state);
         files::inspect(agent, state, orders.files);

@@ -56,6 +56,8 @@ pub(crate) struct RunnerState {
     pub(crate) orders: Vec<Order>,
     /// Revision of the latest orders.
     pub(crate) revision: u64,
+    /// Epoch of the latest orders; `None` before the first ones.
+    pub(crate) epoch: Option<u64>,
     pub(crate) is_registered: bool,
     /// Interval between heartbeats.
     pub(crate) heartbeat: Duration,
@@ -80,6 +82,7 @@ impl RunnerState {
             slots: BTreeMap::new(),
             orders: Vec::new(),
             revision: 0,
+            epoch: None,
             is_registered: false,
             heartbeat: FIRST_HEARTBEAT,
             changes: 0,
@@ -132,6 +135,7 @@ impl RunnerState {
         Heartbeat {
             session,
             sequence,
+            epoch: self.epoch,
             devices: self.telemetry.statuses(now, self.heartbeat),
             slots: self.slots.values().map(|slot| slot.report(listen)).collect(),
             files: self.files.values().flatten().cloned().collect(),

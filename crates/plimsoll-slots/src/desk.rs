@@ -137,7 +137,7 @@ impl From<RunnerChange> for Change {
 }
 
 /// The changes that have not been batched yet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ChangeLog(Vec<Change>);
 
 impl ChangeLog {
@@ -166,7 +166,7 @@ pub enum Topic {
 }
 
 /// The front end for model serving.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Desk {
     config: DeskConfig,
     models: Models,
@@ -175,7 +175,8 @@ pub struct Desk {
     runners: Runners,
     /// Models where a pending reservation may find a seat now that it did not find before.
     to_serve: BTreeSet<String>,
-    /// Slots that take no more reservations, because the core has retired them.
+    /// Slots that are ranked as full, because the core has retired them. One event can retire a
+    /// slot, and another one of the same call end that: this is what `rank` saw last.
     retired: BTreeSet<Name>,
     log: ChangeLog,
 }

@@ -39,6 +39,8 @@ pub struct SimulatedRunner {
     requests: u64,
     unanswered: VecDeque<Request>,
     orders: Orders,
+    /// The epoch of the last orders; `None` before the first ones of a session.
+    epoch: Option<u64>,
     processes: BTreeMap<String, SimulatedProcess>,
     /// Slots that are ordered, are unknown here, and may nevertheless be running.
     unverifiable: BTreeSet<String>,
@@ -76,11 +78,12 @@ impl SimulatedRunner {
         let (version, labels) = ("simulated".to_string(), BTreeMap::new());
         SimulatedRunner {
             name: name.into(),
-            registration: Registration { session: 1, version, labels, devices },
+            registration: Registration { session: 1, sequence: 0, version, labels, devices },
             sequence: 0,
             requests: 0,
             unanswered: VecDeque::new(),
             orders: Orders::default(),
+            epoch: None,
             processes: BTreeMap::new(),
             unverifiable: BTreeSet::new(),
             starts: 0,
@@ -112,9 +115,9 @@ impl SimulatedRunner {
         &self.name
     }
 
-    /// Returns its registration.
+    /// Returns its registration, later than those before its last request.
     pub fn registration(&self) -> Registration {
-        self.registration.clone()
+        Registration { sequence: self.requests, ..self.registration.clone() }
     }
 
     /// Changes its registration; the caller registers it again.
@@ -154,6 +157,7 @@ impl SimulatedRunner {
         self.sequence = 0;
         self.unanswered.clear();
         self.orders = Orders::default();
+        self.epoch = None;
         self.unverifiable.clear();
         self.is_ending = false;
     }
@@ -234,6 +238,7 @@ impl SimulatedRunner {
         if reconcile::is_overtaken(orders.revision, self.orders.revision, asked_with) {
             return false;
         }
+        self.epoch = Some(orders.epoch);
         self.orders = orders;
         let ordered: BTreeSet<&str> = self.orders.orders.iter().map(|o| o.slot.as_str()).collect();
         self.unverifiable.retain(|slot| ordered.contains(slot.as_str()));
@@ -359,6 +364,7 @@ impl SimulatedRunner {
             devices,
             files: asked.filter_map(|path| self.files.get(path).cloned()).collect(),
             ending: self.is_ending,
+            epoch: self.epoch,
             ..Heartbeat::with_slots(self.registration.session, self.sequence, slots.collect())
         }
     }

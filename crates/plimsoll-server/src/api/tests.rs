@@ -232,6 +232,7 @@ impl Runner {
         };
         Registration {
             session: self.session,
+            sequence: self.sequence,
             version: "0.1.0".to_string(),
             labels: BTreeMap::new(),
             devices: self.gpus.iter().enumerate().map(device).collect(),

@@ -47,7 +47,7 @@ impl PendingLimit {
 
 /// The pending reservations, counted as they change: at every request the limits are checked, and
 /// the queue may have thousands of entries. None of it is journalled.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
     total: u32,
     by_namespace: BTreeMap<Option<String>, u32>,

@@ -60,7 +60,7 @@ impl SlotEnding {
 }
 
 /// The ended slots, oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct EndedSlots {
     by_age: VecDeque<Arc<EndedSlot>>,
     by_id: BTreeMap<Name, Arc<EndedSlot>>,

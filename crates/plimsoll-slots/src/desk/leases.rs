@@ -47,7 +47,7 @@ impl Desk {
 }
 
 /// The expiry of every lease that runs. It is not journalled.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Leases {
     by_id: BTreeMap<ReservationId, Millis>,
     by_time: BTreeSet<(Millis, ReservationId)>,

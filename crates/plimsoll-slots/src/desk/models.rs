@@ -24,7 +24,7 @@ const UNKNOWN_LOAD_TIME: Span = Span::seconds(30);
 pub(super) const MAX_FILES: usize = 256;
 
 /// All models, and the facts that were learned about them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Models {
     declared: BTreeMap<String, Arc<Model>>,
     load_times: BTreeMap<String, Span>,

@@ -21,10 +21,11 @@ impl<'a> DeskView<'a> {
         let live = self.desk.runners.live(runner);
         let revision = live.map_or(0, |live| live.work_revision);
         let files = self.desk.models.files_to_read(live.map(|live| &live.files));
+        let epoch = self.desk.runners.epoch();
         let ledger = self.core.ledger();
         let node = ledger.node_id(runner);
         let Some((node, view)) = node.and_then(|node| Some((node, ledger.view(node)?))) else {
-            return Orders { revision, orders: Vec::new(), files };
+            return Orders { revision, epoch, orders: Vec::new(), files };
         };
         // Before its first heartbeat an agent may have lost what an earlier session was sent.
         let is_new = live.is_none_or(|live| live.sequence.is_none());
@@ -46,7 +47,8 @@ impl<'a> DeskView<'a> {
                 launch: (!has_launch).then(|| self.launch(name, holding, &view.node)),
             })
         };
-        Orders { revision, orders: ledger.holdings_on(node).filter_map(order).collect(), files }
+        let orders = ledger.holdings_on(node).filter_map(order).collect();
+        Orders { revision, epoch, orders, files }
     }
 
     /// Returns the action that a charge calls for; `None` for one that its runner must not know of

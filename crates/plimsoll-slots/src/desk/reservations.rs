@@ -17,7 +17,7 @@ use super::slots::SlotStage;
 use crate::lease::Lease;
 
 /// All reservations, and the indexes that find them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
     by_id: BTreeMap<ReservationId, Arc<Reservation>>,
     by_slot: BTreeMap<Name, BTreeSet<ReservationId>>,

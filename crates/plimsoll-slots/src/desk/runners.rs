@@ -28,6 +28,9 @@ pub struct Runner {
     /// restart of the server, so that an earlier heartbeat that arrives afterwards is not believed.
     #[serde(default)]
     pub heard: Option<u64>,
+    /// The epoch in which its session registered. Its heartbeats that name none are of this one.
+    #[serde(default)]
+    pub epoch: u64,
     /// Set by an operator; it survives a new registration.
     #[serde(default, skip_serializing_if = "is_open")]
     pub intake: Intake,
@@ -90,12 +93,16 @@ pub enum RunnerError {
 }
 
 /// All runners.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Runners {
     registered: BTreeMap<Name, Arc<Runner>>,
     /// The last sessions of removed runners. Messages of such a session may still be under way, and
     /// the memory that they report on was released, so that none of them is believed.
     removed: BTreeMap<Name, u64>,
+    /// The number of the last start of the server in which a runner was heard.
+    epoch: u64,
+    /// True once a runner was heard since the server started.
+    has_begun_epoch: bool,
     live: BTreeMap<Name, LiveRunner>,
     /// Runners whose orders may have changed.
     changed: BTreeSet<Name>,
@@ -112,6 +119,8 @@ pub enum RunnerChange {
         sequence: u64,
     },
     Removed(Name),
+    /// The server has started, and hears its first runner.
+    Epoch(u64),
 }
 
 /// The saved form of `Runners`.
@@ -121,6 +130,8 @@ pub struct RunnersState {
     registered: Vec<Arc<Runner>>,
     #[serde(default)]
     removed: BTreeMap<Name, u64>,
+    #[serde(default)]
+    epoch: u64,
 }
 
 /// The comparison of a registration with the one before.
@@ -133,12 +144,12 @@ pub(super) struct Registered {
 impl Runners {
     pub(super) fn restore(state: RunnersState) -> Runners {
         let registered = state.registered.into_iter().map(|r| (r.id.clone(), r)).collect();
-        Runners { registered, removed: state.removed, ..Runners::default() }
+        Runners { registered, removed: state.removed, epoch: state.epoch, ..Runners::default() }
     }
 
     pub(super) fn state(&self) -> RunnersState {
         let registered = self.registered.values().cloned().collect();
-        RunnersState { registered, removed: self.removed.clone() }
+        RunnersState { registered, removed: self.removed.clone(), epoch: self.epoch }
     }
 
     /// Makes a change; the same for a new one and for recovery.
@@ -159,6 +170,7 @@ impl Runners {
                 }
                 self.live.remove(&id);
             }
+            RunnerChange::Epoch(epoch) => self.epoch = epoch,
         }
     }
 
@@ -227,7 +239,9 @@ impl Runners {
             let created = known.map_or(now, |known| known.created);
             let heard = known.filter(|_| is_same_session).and_then(|known| known.heard);
             let intake = known.map_or(Intake::Open, |known| known.intake);
-            let runner = Runner { id: id.clone(), created, registration, pace, heard, intake };
+            let epoch = known.filter(|_| is_same_session).map_or(self.epoch, |known| known.epoch);
+            let id = id.clone();
+            let runner = Runner { id, created, registration, pace, heard, epoch, intake };
             self.change(log, RunnerChange::Put(Arc::new(runner)));
         }
         let live = self.live.entry(id.clone()).or_default();
@@ -240,6 +254,33 @@ impl Runners {
         live.work_revision = live.work_revision.max(revision);
         self.changed.insert(id.clone());
         Registered { is_same_session, has_same_facts }
+    }
+
+    /// Begins the epoch of this start of the server, when the first runner is heard. It is
+    /// journalled with the same call, so that no answer names an epoch that a later start repeats.
+    pub(super) fn begin_epoch(&mut self, log: &mut ChangeLog) {
+        if !self.has_begun_epoch {
+            self.has_begun_epoch = true;
+            self.change(log, RunnerChange::Epoch(self.epoch + 1));
+        }
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Returns true if a heartbeat was sent since the server started: it names this epoch, or its
+    /// session has registered in it.
+    pub(super) fn is_of_this_epoch(&self, runner: &Runner, named: Option<u64>) -> bool {
+        named.unwrap_or(runner.epoch) == self.epoch // mutant: epoch
+    }
+
+    /// Returns true if a later registration of the same session was taken before.
+    pub(super) fn is_overtaken(&self, id: &str, registration: &Registration) -> bool {
+        let known = self.registered.get(id).map(|known| &known.registration);
+        let known = known.filter(|known| known.session == registration.session);
+        let last = known.map(|known| known.sequence);
+        last.is_some_and(|last| last > registration.sequence) // mutant: registration-sequence
     }
 
     /// Sets whether a runner gets new slots; `false` if it is so already.

@@ -14,19 +14,19 @@ use super::slots::SlotStage;
 /// even, then the older one, so that the order is total. A full slot stays counted, because it
 /// uses up one of the model's `max_slots`, but is not offered. Each change costs O(log slots);
 /// sorting at each request was rejected because one model can have thousands of slots.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Seating {
     models: BTreeMap<String, ModelSlots>,
     ranks: BTreeMap<Name, Ranked>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ModelSlots {
     with_room: BTreeSet<(Rank, Name)>,
     count: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Ranked {
     model: String,
     rank: Rank,

@@ -339,21 +339,25 @@ impl Desk {
         let is_draining = holding.is_some_and(|(_, held)| view.is_draining(&held.node));
         let limit = if is_retired || is_draining { taken } else { view.concurrency(slot) };
         let occupancy = Occupancy { stage: view.stage(slot), taken, limit };
+        match is_retired {
+            true => self.retired.insert(id.clone()),
+            false => self.retired.remove(id),
+        };
         self.slots.rank(id, occupancy);
         self.reservations.note_stage(id, occupancy.stage);
     }
 
-    /// Ranks the slots that the core has retired since the last call, and those that it needs no
+    /// Ranks the slots that the core has retired since they were ranked, and those that it needs no
     /// longer: retirement begins and ends with the promise.
     fn follow_retirement(&mut self, core: &Core<'_>) {
         let promises = core.ledger().promises();
         let retired = promises.flat_map(|(_, promise)| &promise.retired);
         let retired: BTreeSet<Name> = retired.map(|holder| holder.name.clone()).collect();
-        let before = std::mem::replace(&mut self.retired, retired);
-        let changed: Vec<Name> = before.symmetric_difference(&self.retired).cloned().collect();
+        let changed: Vec<Name> = self.retired.symmetric_difference(&retired).cloned().collect();
         for slot in changed {
             self.rank(core, &slot);
             self.to_serve.extend(self.slots.get(&slot).map(|slot| slot.model.clone()));
         }
+        self.retired = retired;
     }
 }

@@ -5,7 +5,13 @@
 //! paused cannot report slots that its successor has stopped since. Within a session, sequence
 //! numbers order the heartbeats. The number of the last one that changed something is journalled
 //! with the change, and so is the session of a runner that was removed: a message from before a
-//! restart or a removal is not believed after it.
+//! removal is not believed after it.
+//!
+//! A heartbeat that was sent before a restart of the server is not believed after it, whether or
+//! not the server has received it then: it may be older than one that was received and changed
+//! nothing, of which nothing is journalled. Each start that hears a runner is an *epoch*. Answers
+//! name it, heartbeats repeat it, and the first heartbeat after a restart only fetches the new one.
+//! Journalling every heartbeat instead was rejected: a fleet sends hundreds in a second.
 //!
 //! The lease decides only about new work. A runner that is silent for longer than its lease gets
 //! none, but its slots stay charged: a broken network looks like a broken machine, and the
@@ -41,6 +47,11 @@ impl Desk {
         self.runners.check_registration(runner, &registration)?;
         let (id, now, pace) = (Name::from(runner), core.now(), self.pace());
         let next = core.next_seq();
+        self.runners.begin_epoch(&mut self.log);
+        if self.runners.is_overtaken(&id, &registration) {
+            self.runners.ensure_live(&id, now, next);
+            return Ok(self.view(core.scheduler()).orders(runner));
+        }
         let registered = self.runners.register(&mut self.log, &id, registration, pace, now, next);
         let is_known = core.ledger().node_id(&id).is_some();
         let is_open =
@@ -61,7 +72,8 @@ impl Desk {
         Ok(self.view(core.scheduler()).orders(runner))
     }
 
-    /// Applies a heartbeat. One that arrives after a later one is dropped.
+    /// Applies a heartbeat. One that arrives after a later one, or was sent before the server
+    /// started, is dropped.
     pub fn heartbeat(
         &mut self,
         core: &mut Core<'_>,
@@ -78,7 +90,11 @@ impl Desk {
         limits::check_heartbeat(&beat)?;
         self.check_held(core, &id, &beat)?;
         let (now, next, sequence) = (core.now(), core.next_seq(), beat.sequence);
-        if self.runners.accept_heartbeat(&id, sequence, now, next) {
+        let known = std::sync::Arc::clone(known);
+        self.runners.begin_epoch(&mut self.log);
+        if !self.runners.is_of_this_epoch(&known, beat.epoch) {
+            self.runners.ensure_live(&id, now, next);
+        } else if self.runners.accept_heartbeat(&id, sequence, now, next) {
             let changes = self.log.0.len();
             self.apply_heartbeat(core, &id, beat);
             if core.next_seq() != next || self.log.0.len() != changes {
@@ -91,6 +107,7 @@ impl Desk {
     fn apply_heartbeat(&mut self, core: &mut Core<'_>, id: &Name, beat: Heartbeat) {
         // Before memory that the runner reports as released is given to others on it.
         self.set_ending(core, id, &beat);
+        self.raise_foreign(core, id, &beat);
         for report in &beat.slots {
             self.apply_report(core, id, report);
         }
@@ -259,6 +276,26 @@ impl Desk {
         before != self.models.files_on(runner)
     }
 
+    /// Counts memory of others that is new, before the ends of slots are applied: the memory that a
+    /// slot has released may be in use already, and would be given to a pending request otherwise.
+    /// All that the reported slots use counts as theirs, also that of slots to be adopted.
+    fn raise_foreign(&mut self, core: &mut Core<'_>, id: &Name, beat: &Heartbeat) {
+        let ledger = core.ledger();
+        let Some(node) = ledger.node_id(id) else { return };
+        let known: Vec<Measured> = ledger.measured(node).to_vec();
+        for (ordinal, known) in (0_u16..).zip(known) {
+            let Some(status) = measurements::status_of(beat, ordinal) else { continue };
+            let own = reported_use(ordinal, &beat.slots);
+            let measured = measurements::with_status(core.now(), status, &own, known);
+            // The exact measurement follows, and opens a device that was not measured.
+            let foreign = measured.foreign.max(known.foreign); // mutant: raise-foreign
+            if foreign > known.foreign {
+                let measured = Measured { foreign, ..known };
+                self.step(core, Event::Measured { node: id.clone(), ordinal, measured });
+            }
+        }
+    }
+
     fn apply_measurements(&mut self, core: &mut Core<'_>, id: &Name, beat: &Heartbeat) {
         let ledger = core.ledger();
         let Some(node) = ledger.node_id(id) else { return };
@@ -301,6 +338,17 @@ impl Desk {
         }
         own
     }
+}
+
+/// Returns the use of a device by all slots that a runner reports.
+fn reported_use(index: u16, reports: &[SlotReport]) -> OwnUse {
+    let mut own = OwnUse::default();
+    for report in reports.iter().filter(|report| !report.state.is_over()) {
+        let (used, booked) = (bytes_on(&report.used, index), bytes_on(&report.booked, index));
+        own.is_estimated |= used.is_none() && booked.is_some();
+        own.bytes = own.bytes.saturating_add(used.or(booked).unwrap_or(0));
+    }
+    own
 }
 
 fn bytes_on(list: &[OnDevice], index: u16) -> Option<u64> {

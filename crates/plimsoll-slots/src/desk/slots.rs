@@ -93,7 +93,7 @@ impl SlotStage {
 }
 
 /// All slots, and the order in which they take reservations.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     slots: BTreeMap<Name, Arc<Slot>>,
     ended: EndedSlots,

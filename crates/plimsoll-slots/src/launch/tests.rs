@@ -27,6 +27,7 @@ fn launch_with_file(text: &str, gib: [u64; 3], shape: Option<&Shape>) -> Launch 
     let facts = |(n, gib): (usize, u64)| DeviceFacts::new(format!("GPU-{n}"), gib << 30);
     let registration = Registration {
         session: 1,
+        sequence: 0,
         version: String::new(),
         labels: BTreeMap::new(),
         devices: gib.into_iter().enumerate().map(facts).collect(),

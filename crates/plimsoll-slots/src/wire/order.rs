@@ -24,6 +24,10 @@ pub struct Orders {
     /// Increases whenever the orders of the runner change. Pass it as `after` to wait for newer
     /// ones.
     pub revision: u64,
+    /// The number of the server's start, which heartbeats repeat. A runner that learns another one
+    /// sends a heartbeat at once.
+    #[serde(default)]
+    pub epoch: u64,
     /// One order for each slot.
     pub orders: Vec<Order>,
     /// Model files to inspect and to report with the next heartbeat.

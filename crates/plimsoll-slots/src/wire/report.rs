@@ -14,6 +14,10 @@ pub struct Registration {
     /// The start time of the agent in Unix milliseconds. Of two agents with one name the later one
     /// wins; the earlier one gets 409.
     pub session: u64,
+    /// Increases with every registration of the session. The server drops one that arrives after a
+    /// later one.
+    #[serde(default)]
+    pub sequence: u64,
     /// The version of the agent.
     #[serde(default)]
     pub version: String,
@@ -100,6 +104,11 @@ pub struct Heartbeat {
     /// Increases with every heartbeat of the session. The server drops a heartbeat that arrives
     /// after a later one.
     pub sequence: u64,
+    /// The epoch of the last orders that the runner has. The server drops a heartbeat of an earlier
+    /// epoch, because it was sent before the server started. Omitted before the first orders; the
+    /// heartbeat is then of the epoch in which its session registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
     /// The measured devices.
     #[serde(default)]
     pub devices: Vec<DeviceStatus>,
@@ -120,6 +129,7 @@ impl Heartbeat {
         Heartbeat {
             session,
             sequence,
+            epoch: None,
             slots,
             devices: Vec::new(),
             files: Vec::new(),

@@ -10,6 +10,7 @@ mod histories;
 mod leases;
 mod maintenance;
 mod measuring;
+mod messages;
 mod orders;
 mod restored;
 mod runners;

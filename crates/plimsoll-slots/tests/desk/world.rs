@@ -251,8 +251,14 @@ impl World {
         machine.take_orders(orders);
         machine.advance(now);
         let beat = machine.report();
+        let epoch = beat.epoch;
         let orders = self.heartbeat(name, beat).expect("the runner is registered");
+        let has_restarted = epoch != Some(orders.epoch);
         self.machine(name).take_orders(orders);
+        // A runner reports at once to a server that has started again.
+        if has_restarted {
+            self.report(name);
+        }
     }
 
     /// All runners report and time passes, until nothing changes any more.

@@ -81,13 +81,13 @@ impl Server {
     pub(crate) fn order(&self, orders: Vec<Order>) {
         self.change(|received| {
             received.orders =
-                Orders { revision: received.orders.revision + 1, orders, files: Vec::new() }
+                Orders { revision: received.orders.revision + 1, orders, ..Orders::default() }
         });
     }
 
     /// Sets the orders, with this revision.
     pub(crate) fn order_as(&self, revision: u64, orders: Vec<Order>) {
-        self.change(|received| received.orders = Orders { revision, orders, files: Vec::new() });
+        self.change(|received| received.orders = Orders { revision, orders, ..Orders::default() });
     }
 
     /// Sets the heartbeat interval of the next registration.
