@@ -102,6 +102,11 @@ impl Stream {
         client
     }
 
+    /// Returns the number of requests that were served and have ended.
+    pub(crate) fn served(&self) -> usize {
+        self.served
+    }
+
     pub(crate) fn run(&mut self, millis: u64) {
         let until = self.world.now + millis;
         while self.world.now < until {

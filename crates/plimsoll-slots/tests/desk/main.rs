@@ -16,5 +16,6 @@ mod restored;
 mod runners;
 mod served_files;
 mod strange;
+mod utilisation;
 
 mod world;
