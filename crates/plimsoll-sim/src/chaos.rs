@@ -92,6 +92,8 @@ pub enum Sabotage {
     StartsTooLarge,
     /// The server renews the leases of clients that have vanished.
     RenewsVanished,
+    /// The server takes every heartbeat for one that was sent since it started.
+    EveryEpoch,
 }
 
 /// The result of a day.

@@ -15,6 +15,12 @@ mod checks;
 
 mod scope;
 
+mod room;
+
+mod accounts;
+
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -28,6 +34,7 @@ use plimsoll_core::units::{Millis, Name};
 
 use books::{Books, Held};
 use scope::Scope;
+use turns::{Seen, Turns};
 
 /// A difference between the core's behaviour and its promises.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +56,7 @@ pub struct Witness {
     promised: BTreeMap<RequestId, Vec<RequestId>>,
     /// The requests that were placed in this step.
     granted: BTreeSet<RequestId>,
+    turns: Turns,
     /// The position in the ledger's change log up to which nodes were compared.
     seen: u64,
 }
@@ -126,6 +134,8 @@ impl Witness {
             objections.push(Objection(format!("{early} should have been released")));
         }
         self.books.learn_generations(after);
+        let (books, granted) = (&self.books, &self.granted);
+        objections.extend(self.turns.step(&Seen { now, event, outcome, books, granted, after }));
         objections
     }
 

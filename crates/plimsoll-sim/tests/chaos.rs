@@ -100,3 +100,8 @@ fn a_reservation_that_outlives_its_vanished_client_is_found() {
 fn a_start_of_twice_the_size_is_found() {
     assert_found(Sabotage::StartsTooLarge, &["ordered processes use"]);
 }
+
+#[test]
+fn a_heartbeat_from_before_a_restart_that_is_believed_is_found() {
+    assert_found(Sabotage::EveryEpoch, &["from before a restart was believed after it"]);
+}

@@ -143,6 +143,8 @@ fn wrong_eviction(after: &Scheduler, victim: &RequestId) -> Option<String> {
     let mut promised =
         after.ledger().promises().filter(|(_, promise)| promise.after.contains(victim));
     let is_active = matches!(holding.activity, Activity::Active { .. });
+    // The witness knows which work an account may take back.
+    let has_shares = !after.settings().accounts.is_empty();
     let may_evict = |(id, _): (&RequestId, &Promise)| {
         let Some(pending) = after.queue().get(id) else { return false };
         let terms = &pending.request.terms;
@@ -152,7 +154,7 @@ fn wrong_eviction(after: &Scheduler, victim: &RequestId) -> Option<String> {
         !terms.speculative
             && terms.eviction != Eviction::Never
             && !is_same_model
-            && (!is_active || is_stronger)
+            && (!is_active || is_stronger || has_shares)
     };
     let is_wrong = !promised.any(may_evict);
     is_wrong.then(|| format!("{victim} was evicted for no request that may evict it"))

@@ -42,6 +42,8 @@ pub(crate) struct Day {
     pub(super) now: Millis,
     /// The difference of the server's clock, which grows with every start of the server.
     skew: u64,
+    /// The number of starts of the server.
+    pub(super) starts: u64,
     pub(super) schedule: Schedule,
     pub(super) machines: Vec<Machine>,
     pub(super) fleet: Fleet,
@@ -78,6 +80,7 @@ impl Day {
             random,
             now: Millis(0),
             skew: 0,
+            starts: 1,
             schedule: Schedule::default(),
             machines,
             fleet,
@@ -191,8 +194,8 @@ impl Day {
                 self.poll(machine);
                 self.again(self.profile.heartbeat * 2, Occurrence::Poll { machine });
             }
-            Occurrence::Request { machine, agent, number, body } => {
-                self.receive_request(machine, agent, number, *body);
+            Occurrence::Request { machine, agent, number, starts, body } => {
+                self.receive_request(machine, agent, number, starts, *body);
             }
             Occurrence::Response { machine, agent, number, orders } => {
                 self.receive_response(machine, agent, number, *orders);
@@ -303,6 +306,7 @@ impl Day {
             return;
         }
         self.server.start();
+        self.starts += 1;
         self.skew += self.random.below(10_000);
         self.leases.on_start(self.server_time());
         let contradiction = self.clients.contradicted(self.server.view());

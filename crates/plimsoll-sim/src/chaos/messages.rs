@@ -12,7 +12,7 @@ use super::counters::Counter;
 use super::day::{Answer, Day};
 use super::machine::{Link, RegistrationState};
 use super::profile::{Measuring, Mode};
-use super::schedule::{Occurrence, RequestBody};
+use super::schedule::{Occurrence, RequestBody, RequestKind};
 
 impl Day {
     /// A runner carries out its orders, and reports or registers.
@@ -130,7 +130,7 @@ impl Day {
 
     /// Sends a request of a runner.
     fn send(&mut self, machine: usize, number: u64, body: RequestBody) {
-        let agent = self.machines[machine].agent;
+        let (agent, starts) = (self.machines[machine].agent, self.starts);
         let delivery = self.profile.network.draw(&mut self.random);
         self.server.counters.increment(delivery.request_counter());
         let body = Box::new(body);
@@ -138,7 +138,7 @@ impl Day {
             let body = body.clone();
             self.schedule.add(
                 self.now.after(Timespan::millis(delay)),
-                Occurrence::Request { machine, agent, number, body },
+                Occurrence::Request { machine, agent, number, starts, body },
             );
         }
     }
@@ -149,20 +149,41 @@ impl Day {
         machine: usize,
         agent: u64,
         number: u64,
+        starts: u64,
         body: RequestBody,
     ) {
         let name = self.machines[machine].runner.name().to_string();
-        let kind = body.kind();
-        let mut is_rejected = false;
+        let is_outdated = starts < self.starts && body.kind() == RequestKind::Heartbeat;
+        let mut kind = body.kind();
+        let is_sabotaged = self.options.sabotage == Some(Sabotage::EveryEpoch);
+        let (mut is_rejected, mut is_believed) = (false, false);
         self.call(|desk, core| {
+            let before = core.ledger().revision();
             let orders = match body {
                 RequestBody::Register(registration) => desk.register(core, &name, registration),
-                RequestBody::Heartbeat(beat) => desk.heartbeat(core, &name, beat),
+                RequestBody::Heartbeat(mut beat) => {
+                    if is_sabotaged {
+                        beat.epoch = Some(desk.view(core.scheduler()).orders(&name).epoch);
+                    }
+                    let registered = desk.view(core.scheduler()).runner(&name).map(|one| one.epoch);
+                    let epoch = beat.epoch.or(registered);
+                    let orders = desk.heartbeat(core, &name, beat);
+                    // A heartbeat of an earlier epoch only fetches the new one.
+                    if !orders.as_ref().is_ok_and(|orders| epoch == Some(orders.epoch)) {
+                        kind = RequestKind::Poll;
+                    }
+                    orders
+                }
                 RequestBody::Poll(session) => desk.work(core, &name, Some(session)),
             };
             is_rejected = orders.is_err();
+            is_believed = core.ledger().revision() != before;
             Some(Answer::Orders { kind, machine, agent, number, orders: Box::new(orders) })
         });
+        if is_outdated && is_believed {
+            let what = format!("a heartbeat of {name} from before a restart was believed after it");
+            self.server.violations.push(what);
+        }
         self.server.counters.add(Counter::RequestsRejected, usize::from(is_rejected));
     }
 

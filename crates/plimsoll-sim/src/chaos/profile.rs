@@ -1,12 +1,17 @@
 //! The profile of a day: how often things go wrong, and how much is asked.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use plimsoll_core::account::{Quota, Share, Shares};
 use plimsoll_core::event::Settings;
 use plimsoll_core::policy::Policy;
-use plimsoll_core::units::Timespan;
+use plimsoll_core::units::{Bytes, Name, Timespan};
 use plimsoll_slots::desk::DeskConfig;
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::size::Span;
 
+use super::models;
 use super::network::NetworkFaults;
 use super::random::Random;
 
@@ -72,14 +77,44 @@ impl Profile {
 /// Draws the settings of the scheduler.
 pub(super) fn draw_settings(random: &mut Random) -> Settings {
     let mut policy: Policy = random.pick(&Policy::all()).clone();
-    policy.search_steps = *random.pick(&[100, 300, 1_000]);
+    policy.search_steps = *random.pick(&[100, 300, 2_000]);
     Settings {
         policy,
         telemetry_for: Some(Timespan::seconds(600)),
         residency: Timespan::millis(*random.pick(&[0, 30_000, 300_000])),
         serial_starts: random.percent(50),
+        accounts: draw_accounts(random),
         ..Settings::default()
     }
+}
+
+/// Draws the shares of teams, whose accounts are models; without any on most days.
+fn draw_accounts(random: &mut Random) -> Shares {
+    let mut accounts: BTreeMap<Name, Share> = BTreeMap::new();
+    if random.percent(60) {
+        return Shares::default();
+    }
+    let has_parents = random.percent(30);
+    for (team, first) in ["team-a", "team-b", "team-c"].into_iter().zip([0, 3, 6]) {
+        let members = models::names().skip(first).take(3).map(Name::from).collect();
+        let gib = |random: &mut Random, most| Bytes::gib(random.between(20, most));
+        let guaranteed = Quota {
+            memory: random.percent(60).then(|| gib(random, 200)),
+            devices: random.percent(20).then(|| u32::try_from(random.between(1, 6)).unwrap_or(6)),
+        };
+        let above = |random: &mut Random| Some(gib(random, 200).plus(guaranteed.memory?));
+        let memory = if random.percent(20) { above(random) } else { None };
+        let maximum = Quota { memory, devices: None };
+        let weight = NonZeroU32::new(u32::try_from(random.between(1, 3)).unwrap_or(1));
+        let parent = (has_parents && team != "team-c").then(|| "company".into());
+        let weight = weight.unwrap_or(NonZeroU32::MIN);
+        let share = Share { parent, members, guaranteed, maximum, weight };
+        accounts.insert(team.into(), share);
+    }
+    if has_parents {
+        accounts.insert("company".into(), Share::default());
+    }
+    Shares::try_from(accounts).expect("valid shares")
 }
 
 /// Draws the configuration of the desk.

@@ -17,8 +17,9 @@ pub(crate) enum Occurrence {
     Heartbeat { machine: usize },
     /// A runner asks for its orders.
     Poll { machine: usize },
-    /// A request of a runner arrives at the server.
-    Request { machine: usize, agent: u64, number: u64, body: Box<RequestBody> },
+    /// A request of a runner arrives at the server; `starts` is the number of starts of the server
+    /// when it was sent.
+    Request { machine: usize, agent: u64, number: u64, starts: u64, body: Box<RequestBody> },
     /// A response of the server arrives at a runner.
     Response { machine: usize, agent: u64, number: u64, orders: Box<Result<Orders, RunnerError>> },
     /// Something happens to the processes of a machine.

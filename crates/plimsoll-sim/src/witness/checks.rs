@@ -213,16 +213,16 @@ fn same_accounts(books: &Books, ledger: &Ledger) -> Vec<Objection> {
 }
 
 /// The holdings of one or several accounts by the witness's books.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct BookedAccount {
-    bytes: u128,
-    devices: u32,
-    holdings: u32,
-    undeclared: u32,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BookedAccount {
+    pub bytes: u128,
+    pub devices: u32,
+    pub holdings: u32,
+    pub undeclared: u32,
 }
 
 impl BookedAccount {
-    fn add(&mut self, held: &Held) {
+    pub(crate) fn add(&mut self, held: &Held) {
         self.holdings += 1;
         for booking in &held.bookings {
             self.devices += 1;

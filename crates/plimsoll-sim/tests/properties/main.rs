@@ -22,4 +22,6 @@ mod advice;
 
 mod evictions;
 
+mod turns;
+
 mod texts;

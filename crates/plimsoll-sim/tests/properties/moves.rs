@@ -205,6 +205,8 @@ pub(crate) fn event(what: &Move, scheduler: &Scheduler, now: &mut Millis) -> Opt
         Move::Grew(who, ordinal, bytes) => {
             Event::Grew { request: id(*who), ordinal: *ordinal, bytes: *bytes }
         }
+        // A front end gives no work to a retired holder.
+        Move::Acted(who, Some(_)) if scheduler.is_retired(&id(*who)) => return None,
         Move::Acted(who, active) => {
             let activity = active
                 .map_or(Activity::Idle { since: *now }, |requests| Activity::Active { requests });
