@@ -68,6 +68,10 @@ impl Journal for Box<dyn Journal> {
         (**self).commit(batch)
     }
 
+    fn interval(&self) -> Duration {
+        (**self).interval()
+    }
+
     fn is_snapshot_due(&self) -> bool {
         (**self).is_snapshot_due()
     }
