@@ -23,7 +23,7 @@ use crate::policy::Policy;
 use crate::reason::{Change, NodeReason, Reason};
 use crate::request::{Amount, Need, PlainRule, Request, RequestId, Spec};
 use crate::rules::NodeRules;
-use crate::units::{Bytes, Name};
+use crate::units::{Bytes, Name, SizeFormat};
 use crate::verdict::{NeedVerdict, NodeVerdict, Table};
 
 /// A change that would make the request fit, verified by a decision.
@@ -112,7 +112,8 @@ fn could_stop(holding: &Holding) -> bool {
 
 fn stop_holders(holders: &[&RequestId], verb: &str, bytes: Option<Bytes>) -> Remedy {
     let names: Vec<Name> = holders.iter().map(|id| Name::from(id.to_string())).collect();
-    let size = bytes.map_or(String::new(), |bytes| format!(" ({bytes})"));
+    let size = bytes
+        .map_or(String::new(), |bytes| format!(" ({})", SizeFormat::for_size(bytes).show(bytes)));
     Remedy {
         kind: RemedyKind::StopHolders,
         text: format!("{} {verb}{size}", names.join(" and ")),
@@ -263,7 +264,10 @@ impl Advisor<'_> {
         let each = if wanted > 1 { " on each device" } else { "" };
         Some(Remedy {
             kind: RemedyKind::AskLess,
-            text: format!("it asked for at most {most}{each}"),
+            text: format!(
+                "it asked for at most {}{each}",
+                SizeFormat::for_size(most).show_limit(most)
+            ),
             target: Vec::new(),
             amount: Some(most.get()),
         })

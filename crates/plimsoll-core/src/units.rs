@@ -1,10 +1,14 @@
 //! Integers with their unit in the type, and the only parser and printer of sizes.
 
+mod size_format;
+
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use size_format::SizeFormat;
 
 /// A short, cheaply cloned string: the name of a node, an account, a model, a label.
 pub type Name = smol_str::SmolStr;

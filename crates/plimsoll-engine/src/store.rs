@@ -93,6 +93,15 @@ struct Since {
     bytes: u64,
 }
 
+/// Fails if another process uses a data directory. A server asks before it listens, so that its log
+/// does not say that it does.
+pub fn check_unused(dir: &Path) -> Result<(), StoreError> {
+    match dir.join("lock").exists() {
+        true => Lock::acquire(dir).map(drop),
+        false => Ok(()),
+    }
+}
+
 impl Store {
     /// Locks a data directory, creates it if necessary, and reads its contents. If the contents are
     /// damaged, nothing is changed.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_core::units::Bytes;
 use serde::de::{Deserialize, Deserializer};
 
 use crate::object::Scalar;
@@ -72,28 +73,38 @@ fn healthy() -> bool {
     true
 }
 
-/// An invalid declaration. The caller names the node.
+/// An invalid declaration. The caller names its place: the annotation of a node, or a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeclaredError {
-    #[error("annotation {DEVICES}: invalid JSON at {path}: {message}")]
+    #[error("expected a JSON list of devices: {message}")]
+    NotAList { message: String },
+    #[error("invalid JSON at {path}: {message}")]
     Json { path: String, message: String },
-    #[error("annotation {DEVICES} declares the UUID \"{uuid}\" twice")]
+    #[error("declares the UUID \"{uuid}\" twice")]
     UuidTwice { uuid: String },
-    #[error("annotation {DEVICES} declares the index {index} twice")]
+    #[error("declares the index {index} twice")]
     IndexTwice { index: u32 },
-    #[error("annotation {DEVICES}, device {position}: {field} is {value}, {why}")]
+    #[error("device {position}: {field} is {value}, {why}")]
     Impossible { position: usize, field: &'static str, value: String, why: &'static str },
-    #[error("annotation {DEVICE_CHOICE} is \"{value}\", and must be \"owned\" or \"plugin\"")]
+    #[error("is \"{value}\", and must be \"owned\" or \"plugin\"")]
     Choice { value: String },
 }
 
 /// Parses the declared devices of a node.
 pub fn decode(text: &str) -> Result<Vec<DeclaredDevice>, DeclaredError> {
     let mut from = serde_json::Deserializer::from_str(text);
-    let wrong = |path: String, message: String| DeclaredError::Json { path, message };
-    let devices: Vec<DeclaredDevice> = serde_path_to_error::deserialize(&mut from)
-        .map_err(|error| wrong(error.path().to_string(), error.inner().to_string()))?;
-    from.end().map_err(|error| wrong("its end".to_owned(), error.to_string()))?;
+    let devices: Vec<DeclaredDevice> =
+        serde_path_to_error::deserialize(&mut from).map_err(|error| {
+            let (path, message) = (error.path().to_string(), error.inner().to_string());
+            match path.as_str() {
+                "." => DeclaredError::NotAList { message },
+                _ => DeclaredError::Json { path, message },
+            }
+        })?;
+    from.end().map_err(|error| DeclaredError::Json {
+        path: "its end".to_owned(),
+        message: error.to_string(),
+    })?;
     check(&devices)?;
     Ok(devices)
 }
@@ -156,30 +167,22 @@ fn check_sizes(position: usize, device: &DeclaredDevice) -> Result<(), DeclaredE
     Ok(())
 }
 
-/// A size in bytes, written as a whole number of bytes or as text with a binary unit: `"80GiB"`,
-/// `"32607MiB"`.
+/// A size in bytes, written as a whole number of bytes or as text with a unit: `"80GiB"`,
+/// `"32607Mi"`, `"80GB"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
 impl Size {
+    /// Parses a size with a unit. A number alone could be meant as MiB or as GiB.
     fn parse(text: &str) -> Option<Size> {
-        let end = text.find(|c: char| !c.is_ascii_digit())?;
-        let (number, unit) = text.split_at(end);
-        let shift = match unit.trim_start() {
-            "KiB" => 10,
-            "MiB" => 20,
-            "GiB" => 30,
-            "TiB" => 40,
-            _ => return None,
-        };
-        number.parse::<u64>().ok()?.checked_mul(1 << shift).map(Size)
+        text.ends_with(|c: char| c.is_ascii_alphabetic()).then_some(())?;
+        text.parse::<Bytes>().ok().map(|bytes| Size(bytes.get()))
     }
 }
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Size, D::Error> {
-        const EXPECTED: &str =
-            "a whole number of bytes, or text with a unit such as \"80GiB\" or \"32607MiB\"";
+        const EXPECTED: &str = "a whole number of bytes, or text with a unit such as \"80GiB\", \"32607Mi\" or \"80GB\"";
         let scalar = match Scalar::deserialize(from)? {
             Scalar::Unsigned(bytes) => return Ok(Size(bytes)),
             Scalar::Text(text) => match Size::parse(&text) {
@@ -213,6 +216,12 @@ mod tests {
         assert_eq!((devices[0].health, devices[0].vendor.as_str()), (false, "NVIDIA"));
         assert_eq!((devices[1].memory, devices[1].health), (None, true));
         assert_eq!(decode("[]"), Ok(vec![]));
+        for (text, bytes) in
+            [("10Gi", 10 << 30), ("1.5GiB", 3 << 29), ("80GB", 80_000_000_000), ("7 Mi", 7 << 20)]
+        {
+            let devices = decode(&format!(r#"[{{"memory":"{text}"}}]"#)).unwrap();
+            assert_eq!(devices[0].memory, Some(Size(bytes)), "{text}");
+        }
     }
 
     #[test]
@@ -221,7 +230,8 @@ mod tests {
             (r#"[{"uuid":"a","memroy":1}]"#, "[0].memroy: unknown field `memroy`"),
             (r#"[{"memory":"80 gigs"}]"#, "[0].memory: invalid value: string \"80 gigs\""),
             (r#"[{"memory":"80"}]"#, "[0].memory"),
-            (r#"[{"memory":"1.5GiB"}]"#, "[0].memory"),
+            (r#"[{"memory":"1.5"}]"#, "[0].memory"),
+            (r#"[{"memory":"80gib"}]"#, "[0].memory"),
             (r#"[{"memory":"-1GiB"}]"#, "[0].memory"),
             (r#"[{"memory":-1}]"#, "[0].memory"),
             (r#"[{"memory":1.5}]"#, "[0].memory"),
@@ -234,8 +244,9 @@ mod tests {
             (r#"[{"index":1},{}]"#, "declares the index 1 twice"),
             (r#"[{"uuid":" "}]"#, "must not be blank"),
             (r#"[] x"#, "its end"),
-            ("{}", "annotation plimsoll.dev/devices"),
-            ("", "annotation plimsoll.dev/devices"),
+            ("{}", "expected a JSON list of devices"),
+            ("", "expected a JSON list of devices"),
+            (r#"[{"uuid":"a""#, "[0]"),
         ] {
             assert!(message(text).contains(part), "{text}: {}", message(text));
         }
@@ -247,12 +258,7 @@ mod tests {
         assert_eq!(DeviceChoice::parse("plugin"), Ok(DeviceChoice::Plugin));
         for text in ["", "Owned", "owned ", "both"] {
             let error = DeviceChoice::parse(text).unwrap_err().to_string();
-            assert_eq!(
-                error,
-                format!(
-                    "annotation plimsoll.dev/device-choice is \"{text}\", and must be \"owned\" or \"plugin\""
-                )
-            );
+            assert_eq!(error, format!("is \"{text}\", and must be \"owned\" or \"plugin\""));
         }
     }
 

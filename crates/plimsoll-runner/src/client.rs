@@ -65,8 +65,17 @@ pub enum TokenError {
 /// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    #[error("cannot reach the server")]
-    Unreachable(#[source] ureq::Error),
+    #[error("cannot reach the server at {server}")]
+    Unreachable { server: String, source: ureq::Error },
+    #[error("the server at {server} does not speak plain HTTP; if it uses TLS, write https://")]
+    NotHttp { server: String, source: ureq::Error },
+    #[error(
+        "no TLS connection to the server at {server}; if it uses plain HTTP, write http://; \
+         if its certificate is your own, give its authority with --ca-file"
+    )]
+    NoTls { server: String, source: ureq::Error },
+    #[error("{server} answers with status {status}; is that a Plimsoll server?")]
+    Foreign { server: String, status: u16 },
     #[error("cannot understand the server's response")]
     InvalidResponse(#[source] ureq::Error),
     #[error("the server's response is empty")]
@@ -77,9 +86,28 @@ pub(crate) enum RequestError {
     Rejected { status: u16, code: Option<String>, message: String },
 }
 
+impl RequestError {
+    /// Classifies a request without an answer.
+    fn unanswered(server: String, source: ureq::Error) -> RequestError {
+        let is_encrypted = server.starts_with("https://");
+        let is_handshake = match &source {
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
+            ureq::Error::Io(error) => error.kind() == io::ErrorKind::InvalidData,
+            _ => false,
+        };
+        match &source {
+            ureq::Error::Protocol(_) if !is_encrypted => RequestError::NotHttp { server, source },
+            _ if is_encrypted && is_handshake => RequestError::NoTls { server, source },
+            _ => RequestError::Unreachable { server, source },
+        }
+    }
+}
+
 /// A client for one runner.
 pub(crate) struct Client {
     agent: Agent,
+    /// Address of the server.
+    server: String,
     /// URL of the runner's resource.
     runner: String,
     token: TokenSource,
@@ -123,7 +151,7 @@ impl Client {
         }
         let agent = agent.build().new_agent();
         let runner = format!("{server}/api/v1/runners/{name}");
-        Ok(Client { agent, runner, token: config.token.clone() })
+        Ok(Client { agent, server, runner, token: config.token.clone() })
     }
 
     /// Registers the runner.
@@ -131,7 +159,7 @@ impl Client {
         let request = self.agent.put(&self.runner);
         let request = request.config().timeout_global(Some(REQUEST_TIMEOUT)).build();
         let response = self.authorize(request)?.send_json(registration);
-        read_response(response)?.ok_or(RequestError::EmptyResponse)
+        self.read_response(response)?.ok_or(RequestError::EmptyResponse)
     }
 
     /// Sends a heartbeat.
@@ -139,7 +167,7 @@ impl Client {
         let request = self.agent.post(format!("{}/heartbeat", self.runner));
         let request = request.config().timeout_global(Some(REQUEST_TIMEOUT)).build();
         let response = self.authorize(request)?.send_json(heartbeat);
-        read_response(response)?.ok_or(RequestError::EmptyResponse)
+        self.read_response(response)?.ok_or(RequestError::EmptyResponse)
     }
 
     /// Waits for orders with another revision. Returns `None` if there were none in time.
@@ -154,7 +182,7 @@ impl Client {
         let request = self.agent.get(url).config().timeout_global(Some(timeout)).build();
         match self.authorize(request)?.call() {
             Err(ureq::Error::Timeout(ureq::Timeout::Global)) => Ok(None),
-            response => read_response(response),
+            response => self.read_response(response),
         }
     }
 
@@ -165,7 +193,7 @@ impl Client {
         let request = self.agent.get(url).config().timeout_global(Some(timeout)).build();
         match self.authorize(request)?.call() {
             Err(ureq::Error::Timeout(ureq::Timeout::Global)) => Ok(Vec::new()),
-            response => Ok(read_response(response)?.unwrap_or_default()),
+            response => Ok(self.read_response(response)?.unwrap_or_default()),
         }
     }
 
@@ -174,7 +202,33 @@ impl Client {
         let post = self.agent.post(format!("{}/log-requests/{request}", self.runner));
         let post = post.config().timeout_global(Some(REQUEST_TIMEOUT)).build();
         let response = self.authorize(post)?.send_json(answer);
-        read_response::<serde_json::Value>(response).map(|_| ())
+        self.read_response::<serde_json::Value>(response).map(|_| ())
+    }
+
+    fn read_response<T: DeserializeOwned>(
+        &self,
+        response: Result<Response<Body>, ureq::Error>,
+    ) -> Result<Option<T>, RequestError> {
+        let mut response =
+            response.map_err(|error| RequestError::unanswered(self.server.clone(), error))?;
+        let status = response.status();
+        if matches!(status.as_u16(), 204 | 304) {
+            return Ok(None);
+        }
+        if status.is_success() {
+            return response
+                .body_mut()
+                .read_json()
+                .map(Some)
+                .map_err(RequestError::InvalidResponse);
+        }
+        let body = response.body_mut().with_config().limit(PROBLEM_LIMIT);
+        let problem = Problem::parse(&body.read_to_string().unwrap_or_default());
+        let (server, status) = (self.server.clone(), status.as_u16());
+        Err(match problem {
+            Some(Problem { code, message }) => RequestError::Rejected { status, code, message },
+            None => RequestError::Foreign { server, status },
+        })
     }
 
     fn authorize<B>(
@@ -220,23 +274,6 @@ fn load_certificates(path: &Path) -> Result<RootCerts, ClientConfigError> {
     Ok(RootCerts::new_with_certs(&certificates))
 }
 
-fn read_response<T: DeserializeOwned>(
-    response: Result<Response<Body>, ureq::Error>,
-) -> Result<Option<T>, RequestError> {
-    let mut response = response.map_err(RequestError::Unreachable)?;
-    let status = response.status();
-    if matches!(status.as_u16(), 204 | 304) {
-        return Ok(None);
-    }
-    if !status.is_success() {
-        let body = response.body_mut().with_config().limit(PROBLEM_LIMIT);
-        let problem = Problem::parse(&body.read_to_string().unwrap_or_default());
-        let Problem { code, message } = problem;
-        return Err(RequestError::Rejected { status: status.as_u16(), code, message });
-    }
-    response.body_mut().read_json().map(Some).map_err(RequestError::InvalidResponse)
-}
-
 /// The error response of a server, or of a proxy in front of it.
 struct Problem {
     code: Option<String>,
@@ -255,11 +292,12 @@ struct ProblemFields {
 }
 
 impl Problem {
-    fn parse(text: &str) -> Problem {
-        let fields: ProblemFields = serde_json::from_str(text).unwrap_or_default();
-        let message = fields.message.or(fields.detail).or(fields.error).or(fields.title);
-        let message = message.unwrap_or_else(|| text.trim().to_owned());
-        Problem { code: fields.code, message: message.chars().take(MESSAGE_LENGTH).collect() }
+    /// Reads an error response; `None` if it has no message in a known field.
+    fn parse(text: &str) -> Option<Problem> {
+        let fields: ProblemFields = serde_json::from_str(text).ok()?;
+        let message = fields.message.or(fields.detail).or(fields.error).or(fields.title)?;
+        let message = message.chars().take(MESSAGE_LENGTH).collect();
+        Some(Problem { code: fields.code, message })
     }
 }
 
@@ -338,13 +376,46 @@ mod tests {
 
     #[test]
     fn the_message_of_a_problem_is_found() {
-        let message = |text: &str| Problem::parse(text).message;
-        assert_eq!(message(r#"{"error":"no such runner"}"#), "no such runner");
-        assert_eq!(message(r#"{"title":"t","detail":"d"}"#), "d");
-        assert_eq!(message(" plain "), "plain");
-        assert_eq!(message(&"x".repeat(1000)).len(), MESSAGE_LENGTH);
+        let message = |text: &str| Problem::parse(text).map(|problem| problem.message);
+        assert_eq!(message(r#"{"error":"no such runner"}"#).as_deref(), Some("no such runner"));
+        assert_eq!(message(r#"{"title":"t","detail":"d"}"#).as_deref(), Some("d"));
+        let long = format!(r#"{{"detail":"{}"}}"#, "x".repeat(1000));
+        assert_eq!(message(&long).map(|text| text.len()), Some(MESSAGE_LENGTH));
         let problem = Problem::parse(r#"{"code":"device_taken","detail":"d","status":409}"#);
-        assert_eq!(problem.code.as_deref(), Some("device_taken"));
+        assert_eq!(problem.and_then(|problem| problem.code).as_deref(), Some("device_taken"));
+    }
+
+    /// Answers every connection with these bytes, and returns the address.
+    fn answering(bytes: &'static [u8]) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = io::Read::read(&mut stream, &mut [0; 1024]);
+                let _ = io::Write::write_all(&mut stream, bytes);
+            }
+        });
+        address.to_string()
+    }
+
+    #[test]
+    fn a_foreign_server_and_the_wrong_protocol_are_told_apart() {
+        let page = b"HTTP/1.1 501 Unsupported\r\nContent-Length: 15\r\n\r\n<!DOCTYPE HTML>";
+        let tls_alert = b"\x15\x03\x03\x00\x02\x02\x46";
+        for (bytes, scheme, part) in [
+            (&page[..], "http", "answers with status 501; is that a Plimsoll server?"),
+            (&page[..], "https", "write http://"),
+            (&tls_alert[..], "http", "write https://"),
+        ] {
+            let server = format!("{scheme}://{}", answering(bytes));
+            let client = Client::new(&config(&server, TokenSource::None), "r").expect("a client");
+            let error = client.poll_orders(1, 1).expect_err("no orders").to_string();
+            assert!(error.contains(part) && error.contains(&server), "{error}");
+        }
+        let gone = config("http://127.0.0.1:1", TokenSource::None);
+        let error = Client::new(&gone, "r").expect("a client").poll_orders(1, 1);
+        let error = error.expect_err("no server").to_string();
+        assert_eq!(error, "cannot reach the server at http://127.0.0.1:1");
     }
 
     #[test]

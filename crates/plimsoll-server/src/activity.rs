@@ -167,6 +167,7 @@ impl ActivityWatch {
         for kind in connection.into_iter().chain(intake) {
             let gpus = runner.registration.devices.len();
             let detail = match kind {
+                ActivityKind::RunnerJoined if gpus == 1 => "1 GPU".to_string(),
                 ActivityKind::RunnerJoined => format!("{gpus} GPUs"),
                 ActivityKind::RunnerSilent => "its slots stay charged".to_string(),
                 _ => String::new(),
@@ -286,11 +287,15 @@ fn runner_of(desk: DeskView<'_>, request: &RequestId) -> Option<Name> {
     holding.map(|(_, holding)| holding.node.clone()).or_else(|| life?.runner.clone())
 }
 
-/// Returns the first line of why a slot failed; empty if it did not.
+/// Returns why a slot failed in one line, which ends with the last line of its output; empty if it
+/// did not.
 fn failure(desk: DeskView<'_>, request: &RequestId) -> String {
     let slot = desk.slot(&request.name);
     let life =
         slot.map(|slot| &slot.life).or_else(|| Some(&desk.ended_slot(&request.name)?.slot.life));
     let failure = life.and_then(|life| life.failure.as_ref()).map(ToString::to_string);
-    failure.and_then(|text| text.lines().next().map(String::from)).unwrap_or_default()
+    let Some(text) = failure else { return String::new() };
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or_default();
+    lines.next_back().map_or(first.to_string(), |last| format!("{first} {}", last.trim()))
 }

@@ -18,8 +18,8 @@ use plimsoll_slots::desk::{DeskConfig, EndedSlotLimits, PendingLimits};
 use plimsoll_slots::lease::Lease;
 use plimsoll_slots::model::Model;
 use plimsoll_slots::size::Span;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer};
 
 use super::guard::tokens::TokenEntry;
 use super::schedulerlog;
@@ -85,7 +85,7 @@ pub struct Loaded {
 struct File {
     listen: Option<String>,
     data: Option<PathBuf>,
-    policy: Option<String>,
+    policy: Option<PolicyName>,
     heartbeat: Option<Span>,
     lease: Option<Span>,
     residency: Option<Span>,
@@ -93,6 +93,7 @@ struct File {
     pending: PendingFile,
     ended_slots: EndedSlotsEntry,
     accounts: BTreeMap<String, ShareEntry>,
+    max_models: Option<usize>,
     models: Option<Vec<Model>>,
     schedulerlog: schedulerlog::Settings,
     tokens: Vec<TokenEntry>,
@@ -100,6 +101,22 @@ struct File {
     tls: Option<TlsFiles>,
     log: Option<LogFormat>,
     log_decisions: bool,
+}
+
+/// The name of a policy. An unknown one is an error of its line.
+#[derive(Debug)]
+struct PolicyName(Policy);
+
+impl<'de> Deserialize<'de> for PolicyName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<PolicyName, D::Error> {
+        let name = String::deserialize(from)?;
+        Policy::called(&name).map(PolicyName).ok_or_else(|| {
+            let names = Policy::all().map(|policy| policy.name.to_string()).join(", ");
+            de::Error::custom(format!(
+                "policy: there is no policy {name:?}; the policies are {names}"
+            ))
+        })
+    }
 }
 
 /// The limits on the ended slots that are kept.
@@ -143,12 +160,13 @@ pub fn load(options: &Options) -> Result<Loaded> {
         data: options.data.clone().or(file.data.map(|data| dir.join(data))),
         settings: Settings {
             accounts: accounts::shares(file.accounts)?,
-            ..settings(file.policy.as_deref(), file.residency)?
+            ..settings(file.policy, file.residency)
         },
         desk: DeskConfig {
             reservation_lease: file.reservation_lease.unwrap_or(Lease::DEFAULT),
             pending: pending_limits(&file.pending)?,
             ended_slots: ended_slots(&file.ended_slots)?,
+            max_models: max_models(file.max_models)?,
             ..desk_config(file.heartbeat, file.lease)?
         },
         models: distinct(file.models)?,
@@ -176,6 +194,7 @@ fn yaml_message(error: &serde_saphyr::Error) -> String {
     error
         .to_string()
         .replace("duplicate mapping key: ", "duplicate key ")
+        .replace("unknown variant ", "unknown value ")
         .replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
@@ -186,6 +205,14 @@ fn ended_slots(entry: &EndedSlotsEntry) -> Result<EndedSlotLimits> {
         bail!("ended_slots.count must be at most 100000, not {count}");
     }
     Ok(EndedSlotLimits { count, keep: entry.keep.unwrap_or(default.keep) })
+}
+
+fn max_models(configured: Option<usize>) -> Result<usize> {
+    match configured {
+        Some(0) => bail!("max_models is 0, and must be at least 1"),
+        Some(models) => Ok(models),
+        None => Ok(DeskConfig::default().max_models),
+    }
 }
 
 impl Config {
@@ -211,20 +238,15 @@ fn absolute_path_in(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-fn settings(policy: Option<&str>, residency: Option<Span>) -> Result<Settings> {
-    let name = policy.unwrap_or("spread");
-    let policy = Policy::called(name).with_context(|| {
-        let names = Policy::all().map(|policy| policy.name.to_string()).join(", ");
-        format!("policy: there is no policy {name:?}; the policies are {names}")
-    })?;
-    Ok(Settings {
-        policy,
+fn settings(policy: Option<PolicyName>, residency: Option<Span>) -> Settings {
+    Settings {
+        policy: policy.map_or_else(Policy::spread, |PolicyName(policy)| policy),
         residency: residency.unwrap_or(Span::seconds(30)).into(),
         serial_starts: true,
         // The lease of a runner detects its silence, whether or not it measures.
         telemetry_for: None,
         ..Settings::default()
-    })
+    }
 }
 
 fn desk_config(heartbeat: Option<Span>, lease: Option<Span>) -> Result<DeskConfig> {
@@ -300,7 +322,7 @@ mod tests {
 
     #[test]
     fn every_key_is_understood() {
-        let text = "listen: 127.0.0.1:9\ndata: d\npolicy: pack\nheartbeat: 1s\nlease: 5s\nresidency: 1m\nreservation_lease: 5m\npending: {total: 50, per_namespace: 20}\n\
+        let text = "listen: 127.0.0.1:9\ndata: d\npolicy: pack\nheartbeat: 1s\nlease: 5s\nresidency: 1m\nreservation_lease: 5m\npending: {total: 50, per_namespace: 20}\nmax_models: 7\n\
 accounts: {team: {members: [m], guaranteed: {memory: 40GiB}, maximum: {memory: 60GiB, devices: 2}, weight: 2}}\n\
 models: [{name: m, memory: 1GiB, runtime: {command: {argv: [serve]}}}]\n\
 schedulerlog: {enabled: false, max_pods: 5}\n\
@@ -318,6 +340,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
                     total: NonZeroU32::new(50).expect("more than none"),
                     per_namespace: NonZeroU32::new(20).expect("more than none"),
                 },
+                max_models: 7,
                 ..DeskConfig::default()
             }
         );
@@ -337,7 +360,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
     fn an_error_names_the_key_and_its_line() {
         for (text, parts) in [
             ("listen: 127.0.0.1:9\npolcy: pack", &["polcy", "line 2"][..]),
-            ("policy: best", &["policy", "best", "pack-nodes"]),
+            ("policy: best", &["policy", "best", "pack-nodes", "line 1"]),
             ("limits: {bdy: 1}", &["bdy", "line 1"]),
             ("limits: {body: 0}", &["limits.body"]),
             ("limits: {body: 1 gig}", &["1 gig", "line 1"]),
@@ -349,6 +372,7 @@ tls: {cert: c.pem, key: k.pem}\nlog: json\nlog_decisions: true\n";
             ("heartbeat: 1ms", &["heartbeat", "100ms"]),
             ("reservation_lease: 5ms", &["5ms", "at least 1s", "off", "line 1"]),
             ("reservation_lease: never", &["never", "10m", "line 1"]),
+            ("max_models: 0", &["max_models is 0", "at least 1"]),
             ("pending: {total: 0}", &["pending.total is 0", "at least 1"]),
             ("pending: {per_namespace: 0}", &["pending.per_namespace is 0"]),
             ("pending: {total: -1}", &["line 1, column 18"]),

@@ -87,6 +87,8 @@ pub struct DeskConfig {
     /// The lease of a reservation whose request names none.
     pub reservation_lease: Lease,
     pub pending: PendingLimits,
+    /// The most models that clients may declare.
+    pub max_models: usize,
 }
 
 impl Default for DeskConfig {
@@ -98,6 +100,7 @@ impl Default for DeskConfig {
             ended_slots: EndedSlotLimits::DEFAULT,
             reservation_lease: Lease::DEFAULT,
             pending: PendingLimits::DEFAULT,
+            max_models: 10_000,
         }
     }
 }
@@ -205,6 +208,14 @@ impl Desk {
         self.to_serve.insert(name);
         self.serve_pending(core);
         self.prewarm(core);
+    }
+
+    /// Returns the limit on models if a further one with this name would exceed it. Models of the
+    /// configuration and those of the journal are declared without this check.
+    pub fn exceeded_model_limit(&self, name: &str) -> Option<usize> {
+        let is_new = self.models.get(name).is_none();
+        let is_full = self.models.iter().count() >= self.config.max_models;
+        (is_new && is_full).then_some(self.config.max_models)
     }
 
     /// Removes a model, its pending reservations and its slots; `false` if it is not declared.

@@ -380,15 +380,24 @@ impl SimulatedRunner {
             let (name, bytes) = (foreign.program.clone()?, Some(foreign.bytes));
             Some(Process { pid: Some(4242), name: Some(name), bytes })
         });
-        let is_on = |process: &&SimulatedProcess| process.used.iter().any(|on| on.index == index);
-        let busy = self.processes.values().filter(is_on).count();
         DeviceStatus {
             index,
             used: Some(self.used_on(index)),
-            utilisation: Some(u8::try_from(busy * 23).unwrap_or(100).min(100)),
+            utilisation: Some(self.utilisation(index)),
             foreign: process.into_iter().collect(),
             stale_for: stale.map(|span| span.0),
         }
+    }
+
+    /// Invents the utilisation of a device: each process keeps it busy by an amount that depends on
+    /// its size, and the sum drifts from report to report.
+    fn utilisation(&self, index: u16) -> u8 {
+        let used = self.processes.values().flat_map(|process| &process.used);
+        let shares = used.filter(|on| on.index == index).map(|on| 15 + (on.bytes >> 30) % 29);
+        let busy: u64 = shares.sum();
+        let drift = (self.sequence * 7 + u64::from(index) * 5) % 17;
+        let percent = if busy == 0 { 0 } else { (busy + drift).min(100) };
+        u8::try_from(percent).unwrap_or(100)
     }
 
     /// Returns the memory that is physically in use on a device, foreign processes included.

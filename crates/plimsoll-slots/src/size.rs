@@ -167,13 +167,34 @@ impl Serialize for Span {
 
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
+        from.deserialize_str(SpanVisitor)
+    }
+}
+
+struct SpanVisitor;
+
+impl Visitor<'_> for SpanVisitor {
+    type Value = Span;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a duration with a unit, such as \"500ms\", \"20s\" or \"5m\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_without_a_unit_is_rejected_with_an_example() {
+        let error = serde_json::from_str::<Span>("5").expect_err("no unit").to_string();
+        assert!(error.contains("integer `5`, expected a duration with a unit"), "{error}");
+        assert_eq!(serde_json::from_str::<Span>(r#""5s""#).ok(), Some(Span(5000)));
+    }
 
     #[test]
     fn memory_is_one_size_or_a_list_of_sizes_or_measured() {

@@ -69,6 +69,14 @@ impl StatusReason {
                 format!("{slot} is starting on {runner}")
             }
             StatusReason::Ended(ending) => ending.brief(),
+            StatusReason::ModelFull { slots, max_slots, concurrency, .. } => {
+                let plural = if *max_slots == 1 { "slot" } else { "slots" };
+                let taken = match concurrency {
+                    1 => "its reservation taken".to_string(),
+                    _ => format!("all {concurrency} reservations taken"),
+                };
+                format!("full: {slots} of {max_slots} {plural}, {taken}")
+            }
             other => other.to_string(),
         }
     }
@@ -91,6 +99,7 @@ impl StatusReason {
                 clauses
             }
             StatusReason::Ended(ending) => because(ending.brief()),
+            StatusReason::ModelFull { .. } => because(self.to_string()),
             other => because(other.brief()),
         }
     }

@@ -22,7 +22,8 @@ use crate::text::Detail;
 pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
     AccountsArgs, ApplyArgs, DecisionsArgs, ListFormat, QueueArgs, ReleaseArgs, RenewArgs,
-    ReservationsArgs, ReserveArgs, RunnersArgs, ServerArgs, ShowArgs, SlotListArgs, SlotsArgs,
+    ReservationsArgs, ReserveArgs, RunnerListArgs, RunnersArgs, ServerArgs, ShowArgs, SlotListArgs,
+    SlotsArgs,
     TopArgs,
 };
 pub(crate) use cluster::{ClusterArgs, DevicesArgs, Invocation};
@@ -332,6 +333,8 @@ pub(crate) enum Format {
     Table,
     /// JSON with stable names
     Json,
+    /// The same as YAML
+    Yaml,
 }
 
 /// The output format of `audit`.
@@ -341,6 +344,8 @@ pub(crate) enum AuditFormat {
     Table,
     /// JSON with stable names
     Json,
+    /// The same as YAML
+    Yaml,
     /// SARIF 2.1.0
     Sarif,
 }
@@ -357,6 +362,9 @@ pub(crate) struct SimulateArgs {
     /// Show every pod, device and node instead of a summary
     #[arg(long)]
     pub(crate) full: bool,
+    /// Show only pods of this namespace; those of others count, too
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
 }
 
 #[derive(Args)]

@@ -244,7 +244,19 @@ impl Client {
         let found: Option<serde_json::Value> = self.find(&kind.path(name))?;
         match found {
             Some(_) => Ok(()),
-            None => bail!("there is no {} {name}{}", kind.noun(), self.suggestion(kind, name)),
+            None => bail!(self.not_found(kind, name)),
+        }
+    }
+
+    /// Returns the error about a thing that does not exist, with similar names or with how to list
+    /// those that exist.
+    pub(crate) fn not_found(&self, kind: Kind, name: &str) -> String {
+        let noun = kind.noun();
+        match self.suggestion(kind, name) {
+            none if none.is_empty() => {
+                format!("there is no {noun} {name}; `plimsoll {noun}s` lists those that exist")
+            }
+            suggestion => format!("there is no {noun} {name}{suggestion}"),
         }
     }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use plimsoll_kube::read::{self, Object, Origin, Sink};
 
-use crate::output::Verbosity;
+use crate::output::{self, Verbosity};
 
 /// The extensions of files that are read from a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -34,30 +34,62 @@ pub(crate) struct Material {
 pub(crate) fn read(paths: &[PathBuf], verbosity: Verbosity) -> Result<Material> {
     let mut all = Material::default();
     let mut sink = Gather { objects: Vec::new(), progress: Progress::new(verbosity) };
+    let mut skipped: Vec<String> = Vec::new();
     for source in sources(paths)? {
         let bytes = source.bytes()?;
         sink.progress.begin(&source.name(), bytes.len());
-        let summary = read::read_bytes(&source.name(), &bytes, &mut sink)?;
+        let known = sink.objects.len();
+        let summary = match read::read_bytes(&source.name(), &bytes, &mut sink) {
+            Ok(summary) => summary,
+            Err(error)
+                if source.may_be_skipped()
+                    && error.problem.is_foreign()
+                    && sink.objects.len() == known =>
+            {
+                skipped.push(source.name().to_string());
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         for (kind, number) in summary.ignored {
             *all.ignored.entry(kind).or_default() += number;
         }
     }
     sink.progress.end();
+    if verbosity.is_normal() && !skipped.is_empty() {
+        output::note(&format!("skipped, no Kubernetes objects: {}", shortened(&skipped)));
+    }
     all.objects = sink.objects;
     Ok(all)
+}
+
+/// Joins names; beyond three it says how many more there are.
+fn shortened(names: &[String]) -> String {
+    match names.len() {
+        0..=3 => names.join(", "),
+        more => format!("{} and {} more", names[..3].join(", "), more - 3),
+    }
 }
 
 /// One text to read.
 enum Source {
     Stdin,
     File(PathBuf),
+    /// A file of a directory that was given.
+    Found(PathBuf),
 }
 
 impl Source {
+    /// Returns whether a file without Kubernetes objects is left out. One that was given by name is
+    /// an error.
+    fn may_be_skipped(&self) -> bool {
+        matches!(self, Source::Found(_))
+    }
+
     fn name(&self) -> Arc<str> {
         match self {
             Source::Stdin => STDIN.into(),
-            Source::File(path) => path.to_string_lossy().into(),
+            Source::File(path) | Source::Found(path) => path.to_string_lossy().into(),
         }
     }
 
@@ -71,7 +103,7 @@ impl Source {
                     .context("could not read standard input")?;
                 Ok(bytes)
             }
-            Source::File(path) => {
+            Source::File(path) | Source::Found(path) => {
                 fs::read(path).with_context(|| format!("could not read {}", path.display()))
             }
         }
@@ -100,7 +132,7 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
             bail!("no manifests in {} (*.yaml, *.yml or *.json)", path.display());
         }
         files.sort();
-        sources.extend(files.into_iter().map(Source::File));
+        sources.extend(files.into_iter().map(Source::Found));
     }
     Ok(sources)
 }
@@ -202,6 +234,30 @@ mod tests {
         let found: Vec<&str> =
             found.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
         assert_eq!(found, ["a.yaml", "b.yml", "c.JSON"]);
+        fs::remove_dir_all(&root).expect("it was made here");
+    }
+
+    #[test]
+    fn files_of_a_directory_without_kubernetes_objects_are_skipped() {
+        let root = std::env::temp_dir().join(format!("plimsoll-skipped-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("a directory");
+        let node = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n";
+        let files = [
+            ("a-model.yaml", "- {name: m}"),
+            ("b.json", "[1]"),
+            ("config.json", "{}"),
+            ("n.yaml", node),
+        ];
+        for (name, text) in files {
+            fs::write(root.join(name), text).expect("a file");
+        }
+        let read = |path: PathBuf| read(&[path], Verbosity::Quiet).map(|all| all.objects.len());
+        assert_eq!(read(root.clone()).expect("one object"), 1);
+        assert!(read(root.join("config.json")).is_err(), "it is named");
+        fs::write(root.join("n.yaml"), format!("{node}---\nmetadata: {{}}\n")).expect("a file");
+        assert!(read(root.clone()).is_err(), "a file with objects must be right");
+        fs::write(root.join("n.yaml"), "a: [").expect("a file");
+        assert!(read(root.clone()).is_err(), "broken YAML is no other kind of file");
         fs::remove_dir_all(&root).expect("it was made here");
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::Color;
+use crate::cli::{Color, Format};
 use crate::text::{Page, Width};
 
 /// The amount of text beside the answer.
@@ -100,6 +100,21 @@ pub(crate) fn json(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
     ignore_closed_pipe(written.and_then(|()| writeln!(out)).and_then(|()| out.flush()))
+}
+
+/// Prints a value in a format that is not a table.
+pub(crate) fn structured(format: Format, value: &impl Serialize) -> anyhow::Result<()> {
+    match format {
+        Format::Yaml => yaml(value),
+        Format::Json | Format::Table => Ok(json(value)?),
+    }
+}
+
+/// Prints a value as YAML on standard output, with the names of its JSON.
+pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<()> {
+    // Numbers and unknown values look as in JSON only after the conversion.
+    let value = serde_json::to_value(value)?;
+    Ok(text(&serde_saphyr::to_string(&value)?)?)
 }
 
 /// Ignores that the reader closed the pipe, as `head` does: the exit code stays that of the answer.

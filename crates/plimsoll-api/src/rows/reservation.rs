@@ -31,10 +31,12 @@ pub struct ReserveBody {
     pub key: Option<String>,
     /// The time after which a reservation that is not ready expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "60s")]
     pub deadline: Option<Span>,
     /// The time that the answer may wait for the reservation to become ready. Defaults to the
     /// deadline, or to no waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "30s")]
     pub wait: Option<Span>,
     /// The time that the reservation lasts without a renewal, or `off`. Defaults to that of the
     /// server.

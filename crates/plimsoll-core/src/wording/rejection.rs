@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 
 use super::reason::{device_detail, device_phrase, node_detail, node_phrase};
-use super::{SizeFormat, list, plural, write_joined};
+use super::{SizeFormat, list, plural};
 use crate::rejection::{
     AskedNeed, DecisionSummary, DeviceReasonCount, HeldBy, Holder, HolderNotEvictable, HolderState,
     NearestMiss, NodeReasonCount, OccupiedDevice, PlacedOn, Rejection,
@@ -22,16 +22,20 @@ impl Display for DecisionSummary {
 
 impl Display for PlacedOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "placed on {}", self.node)?;
-        if self.devices.is_empty() {
-            return Ok(());
-        }
-        f.write_str(plural(
-            u32::try_from(self.devices.len()).unwrap_or(u32::MAX),
-            ", GPU ",
-            ", GPUs ",
-        ))?;
-        write_joined(f, &self.devices, ", ")
+        write!(f, "placed on {}", self.location())
+    }
+}
+
+impl PlacedOn {
+    /// Renders the node and its GPUs: `demo-a100, GPUs 0, 1`.
+    pub fn location(&self) -> String {
+        let devices: Vec<String> = self.devices.iter().map(ToString::to_string).collect();
+        let gpus = match devices.len() {
+            0 => return self.node.to_string(),
+            1 => "GPU",
+            _ => "GPUs",
+        };
+        format!("{}, {gpus} {}", self.node, devices.join(", "))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use plimsoll_core::units::{Bytes, Name};
 
-use crate::declared::{DEVICES, DeclaredError};
+use crate::declared::{DEVICE_CHOICE, DEVICES, DeclaredError};
 use crate::hami::capacity::DevicesError;
 use crate::hami::register::{CORDON, RegisterError, SCORE};
 use crate::hami::vendor::VENDORS;
@@ -268,7 +268,9 @@ impl fmt::Display for AnnotationProblem {
             AnnotationProblem::ScoreUnreadable(error) => {
                 write!(out, "annotation {SCORE}: {error}; links between cards are not considered")
             }
-            AnnotationProblem::DeclarationUnreadable(error) => write!(out, "{error}"),
+            AnnotationProblem::DeclarationUnreadable(error) => {
+                write!(out, "annotation {DEVICES}: {error}")
+            }
             AnnotationProblem::DeclaredVendorUnknown { vendor } => {
                 write!(out, "annotation {DEVICES} names the unknown vendor \"{vendor}\"")
             }
@@ -286,7 +288,10 @@ impl fmt::Display for AnnotationProblem {
                 write!(out, "annotation {DEVICES} declares no device, and changes nothing")
             }
             AnnotationProblem::DeviceChoiceUnreadable(error) => {
-                write!(out, "{error}; it counts as \"plugin\", which promises less")
+                write!(
+                    out,
+                    "annotation {DEVICE_CHOICE} {error}; it counts as \"plugin\", which promises less"
+                )
             }
         }
     }

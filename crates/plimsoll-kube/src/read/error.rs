@@ -70,7 +70,10 @@ pub enum Problem {
     Budget { message: String },
     #[error("this is {found}, not a Kubernetes object; use kubectl with -o json or -o yaml")]
     NotAnObject { found: &'static str },
-    #[error("{} has no kind; is it a Kubernetes object?", .name.as_deref().unwrap_or("this"))]
+    #[error(
+        "{} has no kind; is it a Kubernetes object? `plimsoll plan -f` reads declarations of models",
+        .name.as_deref().unwrap_or("this")
+    )]
     NoKind { name: Option<String> },
     #[error("a {kind} without apiVersion could be one of several; write its apiVersion")]
     NoApiVersion { kind: String },
@@ -104,7 +107,23 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
     }
 }
 
-/// Removes the parser's position from a message: it counts from the beginning of a part.
+/// Removes the parser's position from a message: it counts from the beginning of a part. The names of
+/// types, of which an operator knows nothing, become "an object".
 pub(super) fn without_position(message: &str) -> String {
-    message.rfind(" at line ").map_or(message, |end| &message[..end]).to_owned()
+    const TYPE: &str = "expected struct ";
+    let message = message.rfind(" at line ").map_or(message, |end| &message[..end]);
+    match message.split_once(TYPE) {
+        Some((before, rest)) => {
+            let name = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            format!("{before}expected an object{}", &rest[name..])
+        }
+        None => message.to_owned(),
+    }
+}
+
+impl Problem {
+    /// Returns whether a text is valid and something other than Kubernetes objects.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Problem::NotAnObject { .. } | Problem::NoKind { .. })
+    }
 }

@@ -107,6 +107,7 @@ params(("name" = String, Path, description = "The model; the name in the body is
     (status = 200, description = "The declaration is replaced", body = ModelRow),
     (status = 201, description = "The model is new", body = ModelRow),
     (status = 400, description = "Invalid request body", body = ProblemRow),
+    (status = 409, description = "As many models as the server allows are declared", body = ProblemRow),
     (status = 422, description = "Contradictory declaration", body = ProblemRow),
 ))]
 pub(crate) async fn declare(
@@ -123,12 +124,15 @@ pub(crate) async fn declare(
     }
     let model = model(input::read_value(Value::Object(fields))?)?;
     let declared = app.engine()?.write(move |desk, core| {
+        if let Some(limit) = desk.exceeded_model_limit(&name) {
+            return Err(too_many(&name, limit));
+        }
         let known = desk.view(core.scheduler()).model(&name).is_some();
         desk.declare_model(core, model);
         let desk = desk.view(core.scheduler());
-        (known, desk.model(&name).map(|model| row(desk, model)))
+        Ok((known, desk.model(&name).map(|model| row(desk, model))))
     });
-    let (known, row) = declared.await?;
+    let (known, row) = declared.await??;
     let status = if known { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(row)).into_response())
 }
@@ -148,6 +152,14 @@ pub(crate) async fn forget(
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_declared(&name)),
     }
+}
+
+fn too_many(name: &str, limit: usize) -> Problem {
+    let detail = format!(
+        "cannot declare model {name}: {limit} models are declared, which is the limit of the server (max_models); \
+         delete one first"
+    );
+    Problem::new(StatusCode::CONFLICT, "too_many_models", detail)
 }
 
 /// A declaration that makes sense, or the field that does not.

@@ -9,6 +9,7 @@ use plimsoll_core::charge::Charge;
 use plimsoll_core::decide::Decision;
 use plimsoll_core::event::{Answer, Effect, Event};
 use plimsoll_core::front::Front;
+use plimsoll_core::rejection::DecisionSummary;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::Bytes;
 use plimsoll_core::wording::SizeFormat;
@@ -38,22 +39,24 @@ impl<W: Write> Narrator<W> {
     }
 
     fn print_decision(&mut self, decision: &Decision, answers: &[Answer]) {
-        let (request, summary) = (&decision.request, decision.summary());
-        if decision.chosen().is_some() {
+        let request = &decision.request;
+        if let DecisionSummary::Placed(placed) = decision.summary() {
             self.pending.remove(request);
-            return self.line(AnsiColor::Green, "placed", &format!("{request}: {summary}"));
+            let text = format!("{request} on {}", placed.location());
+            return self.line(AnsiColor::Green, "placed", &text);
         }
+        let reason = decision.rejection().map(|rejection| rejection.brief()).unwrap_or_default();
         let is_impossible = |answer: &Answer| {
             matches!(answer, Answer::Impossible { .. }) && answer.request() == request
         };
         if answers.iter().any(is_impossible) {
             self.pending.remove(request);
-            return self.line(AnsiColor::Red, "impossible", &format!("{request}: {summary}"));
+            return self.line(AnsiColor::Red, "impossible", &format!("{request}: {reason}"));
         }
         let nearest = decision.rejection().and_then(|rejection| rejection.nearest.as_ref());
         let short_by = nearest.map(|nearest| nearest.short_by);
         if self.pending.insert(request.clone(), short_by) != Some(short_by) {
-            self.line(AnsiColor::Yellow, "pending", &format!("{request}: {summary}"));
+            self.line(AnsiColor::Yellow, "pending", &format!("{request}: {reason}"));
         }
     }
 
@@ -137,6 +140,6 @@ mod tests {
         let text = String::from_utf8(narrator.out).expect("text");
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"));
         assert!(at("first/slot-1 is evicted") < at("first/slot-1 released 60.0 GiB"), "{text}");
-        assert!(at("first/slot-1 released") < at("second/slot-2: placed"), "{text}");
+        assert!(at("first/slot-1 released") < at("second/slot-2 on "), "{text}");
     }
 }

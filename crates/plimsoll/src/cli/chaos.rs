@@ -18,10 +18,10 @@ pub(crate) struct ChaosArgs {
     #[arg(long)]
     pub(crate) cluster: bool,
     /// The number of days to simulate [default: 100, or unlimited with --events]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) days: Option<NonZeroU64>,
     /// Stop after this many events
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) events: Option<NonZeroU64>,
     /// The number of days to simulate in parallel [default: one per processor]
     #[arg(long, value_name = "N")]
@@ -32,6 +32,10 @@ pub(crate) struct ChaosArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
+}
+
+fn parse_count(text: &str) -> Result<NonZeroU64, String> {
+    text.parse().map_err(|_| "expected a whole number, at least 1".to_string())
 }
 
 impl ChaosArgs {

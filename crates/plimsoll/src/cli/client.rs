@@ -81,6 +81,9 @@ pub(crate) struct SlotListArgs {
     /// Only slots of this model
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Only slots on runners with these labels: pool=text,zone!=b
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]
@@ -117,12 +120,18 @@ Exit codes: 0 done; 1 a GPU is over its line; 2 error.";
 pub(crate) struct RunnersArgs {
     #[command(subcommand)]
     pub(crate) action: Option<RunnersAction>,
-    /// Only runners with these labels: pool=text,zone!=b
-    #[arg(short = 'l', long, value_name = "LABELS")]
-    pub(crate) selector: Option<String>,
     /// Only this runner
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) list: RunnerListArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunnerListArgs {
+    /// Only runners with these labels: pool=text,zone!=b
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
     #[command(flatten)]
@@ -258,6 +267,9 @@ pub(crate) struct ReleaseArgs {
     /// Stop a slot although it is busy; its reservations are lost
     #[arg(long)]
     pub(crate) force: bool,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }

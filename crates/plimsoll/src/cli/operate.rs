@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use plimsoll_slots::size::Span;
 
-use super::{Format, ServerArgs, ShowArgs};
+use super::{Format, ListFormat, RunnerListArgs, ServerArgs, ShowArgs};
 
 pub(super) const MODELS: &str = "Examples:\n  plimsoll models\n  plimsoll models show qwen3-8b -o yaml\n  \
 plimsoll models delete qwen3-8b\n\n\
@@ -68,7 +68,7 @@ pub(crate) struct DeleteArgs {
 #[derive(Subcommand, Debug)]
 pub(crate) enum RunnersAction {
     /// List the runners (the default)
-    List(ListArgs),
+    List(RunnerListArgs),
     /// Show a runner, its GPUs and their holders
     Show(NamedArgs),
     /// Give a runner no new slots; those that it has stay
@@ -126,6 +126,9 @@ pub(crate) struct StopArgs {
     /// Stop it although it is busy; its reservations are lost
     #[arg(long)]
     pub(crate) force: bool,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
@@ -198,15 +201,25 @@ They are kept in $XDG_CONFIG_HOME/plimsoll/config.yaml. --server and PLIMSOLL_SE
 Exit codes: 0 done; 2 error.";
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ContextArgs {
     #[command(subcommand)]
     pub(crate) action: Option<ContextAction>,
+    #[command(flatten)]
+    pub(crate) list: ContextListArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ContextListArgs {
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub(crate) output: ListFormat,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ContextAction {
     /// List the named servers (the default)
-    List,
+    List(ContextListArgs),
     /// Use a named server from now on
     Use {
         /// Its name

@@ -171,9 +171,8 @@ impl std::fmt::Display for Rejection {
         let detail = clean(problem.detail.trim().trim_end_matches('.'));
         match status {
             401 if self.sent_token => write!(f, "authentication failed (401): {detail}"),
-            401 => write!(
-                f,
-                "authentication failed (401): {detail}; no token was sent, give it with --token-file or PLIMSOLL_TOKEN"
+            401 => f.write_str(
+                "authentication failed (401): no token was sent; give one with --token-file or PLIMSOLL_TOKEN",
             ),
             403 => write!(f, "permission denied (403): {detail}"),
             404 => write!(f, "not found (404): {detail}"),

@@ -31,6 +31,12 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Model>> {
                 continue;
             }
         };
+        if let Some((place, kind)) = kubernetes_object(&declared) {
+            errors.push(format!(
+                "{place}: a Kubernetes {kind}, and not a model; `plimsoll simulate -f {source}` reads it"
+            ));
+            continue;
+        }
         for (place, value) in declared {
             match check(&place, value) {
                 Ok(model) => {
@@ -43,7 +49,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Model>> {
                     }
                     models.push(model);
                 }
-                Err(error) => errors.push(error),
+                Err(wrong) => errors.extend(wrong),
             }
         }
     }
@@ -177,23 +183,67 @@ fn located<'a>(
     placed
 }
 
-/// Checks one declaration; the error has file, line, model and field.
-fn check(place: &Place<'_>, declared: Value) -> Result<Model, String> {
+/// Returns the place and the kind of the first Kubernetes object among declarations.
+fn kubernetes_object(declared: &[(Place<'_>, Value)]) -> Option<(String, String)> {
+    declared.iter().find_map(|(place, value)| {
+        let (kind, _) = (value.get("kind")?.as_str()?, value.get("apiVersion")?);
+        Some((place.of_field("kind"), kind.to_string()))
+    })
+}
+
+/// Checks one declaration; each error has file, line, model and field.
+fn check(place: &Place<'_>, mut declared: Value) -> Result<Model, Vec<String>> {
     let name = declared.get("name").and_then(Value::as_str).map(str::to_string);
     let named = match &name {
         Some(name) => format!("model {name:?}"),
         None => "a model without a name".to_string(),
     };
-    let declaration: Declaration = serde_path_to_error::deserialize(declared).map_err(|error| {
-        let inner = error.inner().to_string();
-        let path = error.path().to_string();
-        let unknown = inner.split('`').nth(1).filter(|_| inner.starts_with("unknown field"));
-        let field = unknown.unwrap_or(if path == "." { "" } else { &path });
+    let mut errors = Vec::new();
+    loop {
+        let error = match parse(&declared) {
+            Ok(model) if errors.is_empty() => return Ok(model),
+            Ok(_) => return Err(errors),
+            Err(error) => error,
+        };
+        let Wrong { field, message } = error;
         let in_field = if field.is_empty() { String::new() } else { format!(", {field}") };
-        format!("{}: {named}{in_field}: {inner}", place.of_field(field))
+        errors.push(format!("{}: {named}{in_field}: {message}", place.of_field(&field)));
+        // The rest is checked without this field. At the end it may lack what others depend on.
+        let is_left_out = declared.as_object_mut().is_some_and(|fields| without(fields, &field));
+        if !is_left_out {
+            return Err(errors);
+        }
+    }
+}
+
+/// What is wrong with a field of a declaration.
+struct Wrong {
+    field: String,
+    message: String,
+}
+
+fn parse(declared: &Value) -> Result<Model, Wrong> {
+    let declaration: Declaration = serde_path_to_error::deserialize(declared).map_err(|error| {
+        let message = error.inner().to_string();
+        let path = error.path().to_string();
+        Wrong { field: if path == "." { String::new() } else { path }, message }
     })?;
     Model::try_from(declaration)
-        .map_err(|error| format!("{}: {error}", place.of_field(&error.field)))
+        .map_err(|error| Wrong { field: error.field.clone(), message: error.problem.to_string() })
+}
+
+/// Removes an invalid field, so that the others can be checked; `false` if there is none. A model
+/// must have a runtime: an invalid one is replaced.
+fn without(fields: &mut serde_json::Map<String, Value>, field: &str) -> bool {
+    let top = field.split(['.', '[']).next().unwrap_or(field);
+    let replacement = serde_json::json!({"command": {"argv": ["serve"]}});
+    match top {
+        "runtime" if fields.get(top) != Some(&replacement) => {
+            fields.insert(top.to_string(), replacement).is_some()
+        }
+        "name" | "runtime" => false,
+        top => fields.remove(top).is_some(),
+    }
 }
 
 /// Rejects duplicate keys: which of the two is meant is unknown.

@@ -4,11 +4,12 @@ use anyhow::{Context, Result};
 use plimsoll_slots::model::Model;
 use serde::Serialize;
 
-use super::plan::{Planned, plan_one};
+use super::plan::{FieldChange, Planned, plan_one};
 use crate::cli::{ApplyArgs, Format};
 use crate::client::{Client, ClientError, models, segment};
 use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
+use crate::text::live::plan;
 
 pub(super) fn run(args: &ApplyArgs, verbosity: Verbosity) -> Result<Outcome> {
     let models = models::read(&args.files)?;
@@ -45,6 +46,9 @@ struct Applied<'a> {
     /// The reason why a slot of it can not be placed now, however many others are evicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
+    /// The fields that change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'a [FieldChange]>,
 }
 
 fn apply(client: &Client, models: &[Model], args: &ApplyArgs) -> Result<Outcome> {
@@ -62,14 +66,23 @@ fn apply(client: &Client, models: &[Model], args: &ApplyArgs) -> Result<Outcome>
             })?;
         }
         let warning = warning(planned);
-        applied.push(Applied { model: model.name(), result, dry_run: args.dry_run, warning });
+        let dry_run = args.dry_run;
+        let changes = Some(&*planned.changes).filter(|changes| !changes.is_empty());
+        applied.push(Applied { model: model.name(), result, dry_run, warning, changes });
     }
     match args.output {
         Format::Json => output::json(&applied)?,
+        Format::Yaml => output::yaml(&applied)?,
         Format::Table => {
             let dry_run = if args.dry_run { " (dry run)" } else { "" };
-            for Applied { model, result, warning, .. } in &applied {
-                output::text(&format!("model {model} {}{dry_run}\n", result.name()))?;
+            for Applied { model, result, warning, changes, .. } in &applied {
+                let mut page = output::page();
+                page.note(&format!("model {model} {}{dry_run}", result.name()));
+                if args.dry_run {
+                    let changes = changes.iter().copied().flatten();
+                    changes.for_each(|change| plan::change(&mut page, change));
+                }
+                output::text(page.text())?;
                 if let Some(warning) = warning {
                     output::note(&format!("warning: {model} cannot be placed now: {warning}"));
                 }

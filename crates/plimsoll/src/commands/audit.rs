@@ -17,6 +17,7 @@ pub(super) fn run(args: &AuditArgs, verbosity: Verbosity) -> Result<Outcome> {
     let findings = audit::audit(&loaded.cluster, scheduler.ledger());
     match args.output {
         AuditFormat::Json => output::json(&AuditOutput::new(&loaded.cluster, &findings))?,
+        AuditFormat::Yaml => output::yaml(&AuditOutput::new(&loaded.cluster, &findings))?,
         AuditFormat::Sarif => {
             let file_of = |node: Option<&Name>| loaded.file_of(node);
             output::json(&sarif(&findings, &file_of))?;

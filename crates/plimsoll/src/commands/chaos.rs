@@ -26,6 +26,7 @@ pub(super) fn run(args: &ChaosArgs, verbosity: Verbosity) -> Result<Outcome> {
     let output = chaos_output(args.seed, &days);
     match args.output {
         Format::Json => output::json(&output)?,
+        Format::Yaml => output::yaml(&output)?,
         Format::Table => {
             let mut page = output::page();
             text::chaos::chaos(&mut page, &output);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cli::{ContextAction, ContextArgs, ServerArgs};
+use crate::cli::{ContextAction, ContextArgs, ListFormat, ServerArgs};
 use crate::client::Client;
 use crate::contexts::{Contexts, NamedServer};
 use crate::output::{self, Outcome};
@@ -12,20 +12,16 @@ use crate::text::live::contexts;
 
 pub(super) fn run(args: &ContextArgs) -> Result<Outcome> {
     let mut known = Contexts::load()?;
-    let done = match args.action.as_ref().unwrap_or(&ContextAction::List) {
-        ContextAction::List => {
-            let mut page = output::page();
-            contexts::contexts(&mut page, &known);
-            output::text(page.text())?;
-            return Ok(Outcome::Fine);
-        }
-        ContextAction::Use { name } => {
+    let done = match args.action.as_ref() {
+        None => return list(&known, args.list.output),
+        Some(ContextAction::List(list_args)) => return list(&known, list_args.output),
+        Some(ContextAction::Use { name }) => {
             let server = known.find(name)?.server.clone();
             known.current = Some(name.clone());
             format!("using {name} ({server})")
         }
-        ContextAction::Set { name, server } => set(&mut known, name, server)?,
-        ContextAction::Delete { name } => {
+        Some(ContextAction::Set { name, server }) => set(&mut known, name, server)?,
+        Some(ContextAction::Delete { name }) => {
             known.find(name)?;
             known.contexts.remove(name);
             known.current = known.current.filter(|current| current != name);
@@ -34,6 +30,22 @@ pub(super) fn run(args: &ContextArgs) -> Result<Outcome> {
     };
     known.save()?;
     output::text(&format!("{done}\n"))?;
+    Ok(Outcome::Fine)
+}
+
+fn list(known: &Contexts, format: ListFormat) -> Result<Outcome> {
+    match format {
+        ListFormat::Table | ListFormat::Wide => {
+            let mut page = output::page();
+            contexts::contexts(&mut page, known);
+            output::text(page.text())?;
+        }
+        ListFormat::Json => output::json(known)?,
+        ListFormat::Yaml => output::yaml(known)?,
+        ListFormat::Name => {
+            known.contexts.keys().try_for_each(|name| output::text(&format!("{name}\n")))?;
+        }
+    }
     Ok(Outcome::Fine)
 }
 

@@ -19,6 +19,7 @@ pub(super) fn run(args: &DevicesArgs, verbosity: Verbosity) -> Result<Outcome> {
     let output = devices_output(&cluster, &decided);
     match args.output {
         Format::Json => output::json(&output)?,
+        Format::Yaml => output::yaml(&output)?,
         Format::Table => {
             let mut page = output::page();
             if verbosity.is_normal() {

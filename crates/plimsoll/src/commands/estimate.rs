@@ -36,6 +36,7 @@ pub(super) fn run(args: &EstimateArgs) -> Result<Outcome> {
     let output = EstimateOutput::new(&shape, estimate, device);
     match args.output {
         Format::Json => output::json(&output)?,
+        Format::Yaml => output::yaml(&output)?,
         Format::Table => {
             let mut page = output::page();
             text::estimate::estimate(&mut page, &output);

@@ -57,9 +57,9 @@ fn from_objects(args: &ExplainArgs, verbosity: Verbosity) -> Result<Outcome> {
         _ => Outcome::Wanting,
     };
     match args.output {
-        Format::Json => {
+        Format::Json | Format::Yaml => {
             let input = Some(InputRow::new(&cluster));
-            output::json(&ExplainOutput { input, ..output })?;
+            output::structured(args.output, &ExplainOutput { input, ..output })?;
         }
         Format::Table => {
             let mut page = output::page();

@@ -45,6 +45,7 @@ pub(super) fn run(args: &PlanArgs, verbosity: Verbosity) -> Result<Outcome> {
     })?;
     match args.output {
         Format::Json => output::json(&planned)?,
+        Format::Yaml => output::yaml(&planned)?,
         Format::Table => {
             let mut page = output::page();
             plan::plan(&mut page, &planned);

@@ -21,6 +21,7 @@ pub(super) fn run(args: &RenewArgs, verbosity: Verbosity) -> Result<Outcome> {
     })?;
     match args.output {
         Format::Json => output::json(&row)?,
+        Format::Yaml => output::yaml(&row)?,
         Format::Table => {
             let lease = reservation::lease(&row, now());
             output::text(&format!("renewed {}: {lease}\n", args.id))?;

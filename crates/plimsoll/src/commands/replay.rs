@@ -31,6 +31,7 @@ fn all(history: &History, format: Format, verbosity: Verbosity) -> Result<Outcom
     let output = replay_output(&report);
     match format {
         Format::Json => output::json(&output)?,
+        Format::Yaml => output::yaml(&output)?,
         Format::Table => {
             let mut page = output::page();
             text::replay::replay(&mut page, &output);
@@ -68,6 +69,7 @@ fn one(history: &History, id: DecisionId, format: Format) -> Result<Outcome> {
     let output = decision_output(&replay::one(history, id)?);
     match format {
         Format::Json => output::json(&output)?,
+        Format::Yaml => output::yaml(&output)?,
         Format::Table => {
             let mut page = output::page();
             text::replay::decision_in_full(&mut page, &output);

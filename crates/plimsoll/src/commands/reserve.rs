@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use plimsoll_api::rows::{ProblemRow, ReservationRow, ReservationStatus, ReserveBody};
 
 use crate::cli::{Format, ReserveArgs};
-use crate::client::{Client, segment};
+use crate::client::{Client, Kind, segment};
 use crate::output::{self, Outcome, Verbosity};
 use crate::progress;
 use crate::text::age::now;
@@ -36,6 +36,9 @@ pub(super) fn run(args: &ReserveArgs, verbosity: Verbosity) -> Result<Outcome> {
             None if error.may_be_done() => {
                 Err(anyhow::Error::new(error).context(outcome_unknown(args)))
             }
+            None if error.status() == Some(404) => {
+                bail!(client.not_found(Kind::Model, &args.model))
+            }
             None => Err(error.into()),
         },
     }
@@ -54,6 +57,7 @@ fn outcome_unknown(args: &ReserveArgs) -> String {
 fn print(row: &ReservationRow, server: &str, format: Format) -> Result<Outcome> {
     match format {
         Format::Json => output::json(row)?,
+        Format::Yaml => output::yaml(row)?,
         Format::Table => {
             let mut page = output::page();
             reservation::reservation(&mut page, row, now());
@@ -69,8 +73,8 @@ fn print(row: &ReservationRow, server: &str, format: Format) -> Result<Outcome> 
 
 /// Prints the outcome of a reservation that ended before it was ready.
 fn print_ended(client: &Client, problem: &ProblemRow, format: Format) -> Result<Outcome> {
-    if format == Format::Json {
-        output::json(problem)?;
+    if format != Format::Table {
+        output::structured(format, problem)?;
         return Ok(Outcome::Wanting);
     }
     let id = problem.reservation.as_deref().unwrap_or_default();

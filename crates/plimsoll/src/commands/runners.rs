@@ -7,7 +7,9 @@ use plimsoll_api::rows::{DrainBody, RunnerRow, RunnerState, RunnerStatus, SlotRo
 use serde_json::json;
 
 use super::look::{self, View};
-use crate::cli::{ChangeArgs, DrainArgs, RunnersAction, RunnersArgs, ServerArgs, ShowArgs};
+use crate::cli::{
+    ChangeArgs, DrainArgs, RunnerListArgs, RunnersAction, RunnersArgs, ServerArgs, ShowArgs,
+};
 use crate::client::{Client, ClientError, Kind, segment};
 use crate::output::{self, Outcome, Verbosity};
 use crate::text::age::{ahead, now};
@@ -16,10 +18,8 @@ use crate::text::live::{gpu, runners};
 
 pub(super) fn run(args: &RunnersArgs, verbosity: Verbosity) -> Result<Outcome> {
     match &args.action {
-        None => list(args.name.as_deref(), args, verbosity),
-        Some(RunnersAction::List(list)) => {
-            show_all(None, None, &list.show, &list.server, verbosity)
-        }
+        None => list(args.name.as_deref(), &args.list, verbosity),
+        Some(RunnersAction::List(list_args)) => list(None, list_args, verbosity),
         Some(RunnersAction::Show(named)) => {
             show_one(&named.name, &named.show, &named.server, verbosity)
         }
@@ -30,18 +30,9 @@ pub(super) fn run(args: &RunnersArgs, verbosity: Verbosity) -> Result<Outcome> {
     }
 }
 
-fn list(name: Option<&str>, args: &RunnersArgs, verbosity: Verbosity) -> Result<Outcome> {
-    show_all(name, args.selector.as_deref(), &args.show, &args.server, verbosity)
-}
-
-fn show_all(
-    name: Option<&str>,
-    selector: Option<&str>,
-    show: &ShowArgs,
-    server: &ServerArgs,
-    verbosity: Verbosity,
-) -> Result<Outcome> {
-    let client = Client::new(server)?;
+fn list(name: Option<&str>, args: &RunnerListArgs, verbosity: Verbosity) -> Result<Outcome> {
+    let client = Client::new(&args.server)?;
+    let selector = args.selector.as_deref();
     let view = View {
         rows: &|| match name {
             Some(name) => Ok(vec![client.named(Kind::Runner, name)?]),
@@ -51,7 +42,7 @@ fn show_all(
         name: &|row: &RunnerStatus| row.runner.runner_id.clone(),
         outcome: &outcome,
     };
-    look::show(&client, show, verbosity, &view)
+    look::show(&client, &args.show, verbosity, &view)
 }
 
 fn show_one(
@@ -98,7 +89,7 @@ fn all(client: &Client, selector: Option<&str>) -> Result<Vec<RunnerStatus>, Cli
 }
 
 /// Returns whether a runner has all labels of a selector such as `pool=text,zone=a`.
-fn has_labels(runner: &RunnerRow, selector: Option<&str>) -> bool {
+pub(super) fn has_labels(runner: &RunnerRow, selector: Option<&str>) -> bool {
     let mut wanted = selector.into_iter().flat_map(|text| text.split(','));
     wanted.all(|term| match term.split_once('=') {
         Some((key, value)) => {

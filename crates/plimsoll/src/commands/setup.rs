@@ -14,7 +14,12 @@ use crate::output::{self, Outcome};
 pub(super) fn completions(shell: clap_complete::Shell) -> Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut script);
-    output::text(&String::from_utf8_lossy(&script))?;
+    let script = String::from_utf8_lossy(&script);
+    let script = match shell {
+        clap_complete::Shell::Zsh => zsh_with_live_names(&script),
+        _ => script.into_owned(),
+    };
+    output::text(&script)?;
     output::text(live_names(shell))?;
     Ok(Outcome::Fine)
 }
@@ -35,8 +40,10 @@ _plimsoll_live() {
     [[ "$word" == -* ]] && return
     case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
         "slots show" | "slots stop" | "logs "* | "explain "* | "release "*) list=slots ;;
-        "models show" | "models delete" | "reserve "*) list=models ;;
-        "runners show" | "runners cordon" | "runners uncordon" | "runners drain" | "runners delete") list=runners ;;
+        "models show" | "models delete" | "models rm" | "reserve "*) list=models ;;
+        "runners show" | "runners cordon" | "runners uncordon" | "runners drain" | "runners delete" | "runners rm") list=runners ;;
+        "renew "*) list=reservations ;;
+        "context use" | "context delete" | "context rm") list=context ;;
         *) return ;;
     esac
     COMPREPLY+=($(compgen -W "$(plimsoll "$list" -o name 2>/dev/null)" -- "$word"))
@@ -47,9 +54,45 @@ complete -F _plimsoll_live -o bashdefault -o default plimsoll
 const FISH_NAMES: &str = r#"
 complete -c plimsoll -n "__fish_seen_subcommand_from logs explain release" -a "(plimsoll slots -o name 2>/dev/null)"
 complete -c plimsoll -n "__fish_seen_subcommand_from slots; and __fish_seen_subcommand_from show stop" -a "(plimsoll slots -o name 2>/dev/null)"
+complete -c plimsoll -n "__fish_seen_subcommand_from renew" -a "(plimsoll reservations -o name 2>/dev/null)"
+complete -c plimsoll -n "__fish_seen_subcommand_from context; and __fish_seen_subcommand_from use delete rm" -a "(plimsoll context -o name 2>/dev/null)"
 complete -c plimsoll -n "__fish_seen_subcommand_from reserve" -a "(plimsoll models -o name 2>/dev/null)"
 complete -c plimsoll -n "__fish_seen_subcommand_from models; and __fish_seen_subcommand_from show delete" -a "(plimsoll models -o name 2>/dev/null)"
 complete -c plimsoll -n "__fish_seen_subcommand_from runners; and __fish_seen_subcommand_from show cordon uncordon drain delete" -a "(plimsoll runners -o name 2>/dev/null)"
+"#;
+
+/// Wraps the function of a zsh script, which zsh calls by the name of its file, in one that adds live
+/// names.
+fn zsh_with_live_names(script: &str) -> String {
+    const REGISTRATION: &str = "\nif [ \"$funcstack[1]\"";
+    let (functions, registration) = match script.rfind(REGISTRATION) {
+        Some(at) => script.split_at(at),
+        None => (script, ""),
+    };
+    let functions = functions.replacen("\n_plimsoll() {", "\n_plimsoll_words() {", 1);
+    format!("{functions}{ZSH_NAMES}{registration}")
+}
+
+// `words` begins with the name of the program.
+const ZSH_NAMES: &str = r#"
+_plimsoll() {
+    local list
+    if [[ "$words[CURRENT]" != -* ]]; then
+        case "$words[2] $words[3]" in
+            "slots show"|"slots stop"|"logs "*|"explain "*|"release "*) list=slots ;;
+            "models show"|"models delete"|"models rm"|"reserve "*) list=models ;;
+            "runners show"|"runners cordon"|"runners uncordon"|"runners drain"|"runners delete"|"runners rm") list=runners ;;
+            "renew "*) list=reservations ;;
+            "context use"|"context delete"|"context rm") list=context ;;
+        esac
+    fi
+    if [[ -n "$list" ]]; then
+        local -a names
+        names=(${(f)"$(plimsoll $list -o name 2>/dev/null)"})
+        (( ${#names} )) && compadd -a names
+    fi
+    _plimsoll_words "$@"
+}
 "#;
 
 /// Prints the man page, or writes the pages of all commands.

@@ -42,23 +42,37 @@ pub(super) fn run(args: &SimulateArgs, verbosity: Verbosity) -> Result<Outcome> 
     };
     let settings = settings(&args.policy)?;
     let simulation = simulate_with(&cluster, &settings, &Advising::all(), &mut watch);
+    let shown = |candidates| {
+        let output = simulate_output(&cluster, &simulation, candidates);
+        of_namespace(output, args.namespace.as_deref())
+    };
     match args.output {
-        Format::Json => {
+        Format::Json | Format::Yaml => {
             let candidates = if args.full { Candidates::All } else { Candidates::Nearest };
-            output::json(&simulate_output(&cluster, &simulation, candidates))?;
+            output::structured(args.output, &shown(candidates))?;
         }
         Format::Table => {
             let mut page = output::page();
             if verbosity.is_normal() {
                 text::input::input(&mut page, &cluster, args.input.plain.rule());
             }
-            let output = simulate_output(&cluster, &simulation, Candidates::None);
+            let output = shown(Candidates::None);
             let names = if args.full { Names::All } else { Names::Some };
             text::simulate::simulate(&mut page, &output, names);
             output::text(page.text())?;
         }
     }
-    Ok(Outcome::with_open(&simulation.rejected))
+    Ok(Outcome::with_open(shown(Candidates::None).unplaced))
+}
+
+/// Returns an output with the pods of one namespace only. Those of others were counted.
+fn of_namespace(mut output: SimulateOutput, namespace: Option<&str>) -> SimulateOutput {
+    if let Some(namespace) = namespace {
+        output.placements.retain(|row| row.namespace == namespace);
+        output.unplaced.retain(|row| row.namespace == namespace);
+        output.not_considered.retain(|row| row.namespace == namespace);
+    }
+    output
 }
 
 /// The nodes to list for each rejection.

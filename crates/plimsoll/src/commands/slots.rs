@@ -1,12 +1,16 @@
 //! `plimsoll slots`: lists, shows and stops slots.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
-use plimsoll_api::rows::SlotRow;
+use plimsoll_api::rows::{RunnerRow, SlotRow};
 
 use super::look::{self, View};
-use crate::cli::{NamedArgs, SlotListArgs, SlotsAction, SlotsArgs, StopArgs};
+use super::release::done;
+use super::runners::has_labels;
+use crate::cli::{Format, NamedArgs, SlotListArgs, SlotsAction, SlotsArgs, StopArgs};
 use crate::client::{Client, Kind, segment};
-use crate::output::{self, Outcome, Verbosity};
+use crate::output::{Outcome, Verbosity};
 use crate::text::age::now;
 use crate::text::live::{reservation, slots};
 
@@ -30,6 +34,12 @@ fn list(args: &SlotListArgs, verbosity: Verbosity) -> Result<Outcome> {
         rows: &|| {
             let mut rows: Vec<SlotRow> = client.list(&path, None)?;
             rows.retain(|row| args.model.as_ref().is_none_or(|model| *model == row.model));
+            if let Some(selector) = &args.selector {
+                let runners: Vec<RunnerRow> = client.list("/api/v1/runners", None)?;
+                let wanted = runners.iter().filter(|row| has_labels(row, Some(selector)));
+                let names: BTreeSet<&str> = wanted.map(|row| &*row.runner_id).collect();
+                rows.retain(|row| row.runner_id.as_ref().is_some_and(|id| names.contains(&**id)));
+            }
             Ok(rows)
         },
         print: &|page, rows| match args.ended {
@@ -59,7 +69,7 @@ fn show(args: &NamedArgs, verbosity: Verbosity) -> Result<Outcome> {
 fn stop(args: &StopArgs) -> Result<Outcome> {
     let client = Client::new(&args.server)?;
     let force = if args.force { Force::Busy } else { Force::IdleOnly };
-    stop_slot(&client, &args.id, force)
+    stop_slot(&client, &args.id, force, args.output)
 }
 
 /// The slots that may be stopped.
@@ -71,7 +81,12 @@ pub(super) enum Force {
 }
 
 /// Stops a slot.
-pub(super) fn stop_slot(client: &Client, id: &str, force: Force) -> Result<Outcome> {
+pub(super) fn stop_slot(
+    client: &Client,
+    id: &str,
+    force: Force,
+    format: Format,
+) -> Result<Outcome> {
     let only_idle = if force == Force::IdleOnly { "?if_idle=true" } else { "" };
     let path = format!("/api/v1/scheduler/slots/{}{only_idle}", segment(id));
     if let Err(error) = client.delete(&path) {
@@ -80,8 +95,7 @@ pub(super) fn stop_slot(client: &Client, id: &str, force: Force) -> Result<Outco
         }
         return Err(client.with_suggestion(error, Kind::Slot, id));
     }
-    output::text(&format!("stopping {id}\n"))?;
-    Ok(Outcome::Fine)
+    done(id, "stopping", format)
 }
 
 /// Formats the given filters as a query: `?a=b&c=d`.

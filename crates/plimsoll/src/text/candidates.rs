@@ -185,7 +185,10 @@ fn is_short(device: &DeviceVerdictRow) -> bool {
 fn comparison(device: &DeviceVerdictRow) -> [String; 3] {
     let DeviceVerdictRow { need, free, short_by, .. } = device;
     let (needed, available) = (need.unwrap_or_default(), free.unwrap_or_default());
-    let format = SizeFormat::for_shortfall(needed, available);
+    let format = match needed > available {
+        true => SizeFormat::for_shortfall(needed, available),
+        false => SizeFormat::for_capacity(available, &[needed]),
+    };
     let show = |size: &Option<Bytes>| or_else(size.map(|size| format.show(size)), "?");
     let short_by = match (short_by, need, free) {
         (Some(Bytes::ZERO), ..) => "-".to_string(),

@@ -25,7 +25,12 @@ pub(super) fn placed_on(node: &str, explanation: &Explanation) -> String {
 /// Formats a score and the terms that contribute to it: `12345 (node 10000, device 2345)`.
 pub(super) fn score_text(score: i64, parts: &[ScorePart]) -> String {
     let parts = parts.iter().filter(|part| part.points != 0);
-    let parts: Vec<String> = parts.map(|part| format!("{} {}", part.term, part.points)).collect();
+    let term = |part: &ScorePart| match part.points {
+        // A runner on which starts of the model have failed, or that it prefers to avoid.
+        ..0 if part.term == "preferred" => format!("avoided {}", part.points),
+        points => format!("{} {points}", part.term),
+    };
+    let parts: Vec<String> = parts.map(term).collect();
     if parts.is_empty() { score.to_string() } else { format!("{score} ({})", parts.join(", ")) }
 }
 

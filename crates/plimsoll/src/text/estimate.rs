@@ -198,14 +198,14 @@ fn fits(page: &mut Page, device: &DeviceFitRow, output: &EstimateOutput, format:
         Some(trained) if trained == tokens => format!("{tokens} tokens (the trained length)"),
         _ => format!("{tokens} tokens"),
     });
-    page.line(2, &format!("longest context  {}", or_else(context, "none")));
+    page.line(2, &format!("longest context  {}", or_else(context, "no length fits")));
     let requests = device.largest_parallel.map(|number| format!("{number} at once"));
-    page.line(2, &format!("most requests    {}", or_else(requests, "none")));
+    page.line(2, &format!("most requests    {}", or_else(requests, "not even one fits")));
     if device.fits {
         return;
     }
-    page.line(2, &format!("KV cache type    {}", or_else(device.kv, "none")));
+    page.line(2, &format!("KV cache type    {}", or_else(device.kv, "no type makes it fit")));
     let gpus = device.fewest_gpus.map(|gpus| format!("{gpus} (--gpus {gpus})"));
-    let gpus = or_else(gpus, "none up to 15");
+    let gpus = or_else(gpus, "no number up to 15 fits");
     page.line(2, &format!("fewest GPUs      {gpus}"));
 }

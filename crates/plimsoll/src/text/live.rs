@@ -46,7 +46,16 @@ fn shares(allocation: Option<&GpuAllocation>) -> impl Iterator<Item = Option<Byt
 
 /// Formats an allocation: `holds 2 x 30.0 GiB on GPUs 0, 1`.
 fn holds(allocation: &GpuAllocation) -> String {
+    format!("holds {}", share_text(allocation))
+}
+
+/// Formats what a decision charged, which may have been released since.
+fn charged(allocation: &GpuAllocation) -> String {
+    format!("charged {}", share_text(allocation))
+}
+
+fn share_text(allocation: &GpuAllocation) -> String {
     let memory = memory(memory_format([Some(allocation)]), Some(allocation));
     let noun = if allocation.gpus.len() == 1 { "GPU" } else { "GPUs" };
-    format!("holds {memory} on {noun} {}", gpus(Some(allocation)))
+    format!("{memory} on {noun} {}", gpus(Some(allocation)))
 }

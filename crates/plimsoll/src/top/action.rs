@@ -37,8 +37,10 @@ impl Action {
             client.post::<Value>(&path, &json!({}), Duration::ZERO)
         };
         Ok(match self {
-            Action::StopSlot { id, .. } => {
-                client.delete(&format!("/api/v1/scheduler/slots/{}", segment(id)))?;
+            Action::StopSlot { id, reservations } => {
+                // The question named no reservation, so none may be lost that came since.
+                let only_idle = if *reservations == 0 { "?if_idle=true" } else { "" };
+                client.delete(&format!("/api/v1/scheduler/slots/{}{only_idle}", segment(id)))?;
                 format!("stopping {id}")
             }
             Action::Cordon { runner } => {

@@ -49,17 +49,17 @@ pub(crate) fn draw(frame: &mut Frame, state: &mut State, now: Time) {
         let top = u16::try_from(skipped).unwrap_or(0).saturating_sub(state.scrolled);
         framed(frame, list, &format!("output of {}", clean(slot)), lines, top);
     } else if state.details {
-        let lines = details::details(state, now);
+        let lines = details::details(state, list.width, now);
         framed(frame, list, &details::title(state), lines, state.scrolled);
     } else if is_wide {
         let columns = Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).spacing(1);
         let [left, right] = columns.areas(list);
         draw_list(frame, state, left, now);
-        let lines = details::details(state, now);
+        let lines = details::details(state, right.width, now);
         framed(frame, right, &details::title(state), lines, 0);
     } else {
         draw_list(frame, state, list, now);
-        let lines = details::brief(state, usize::from(under.width), now);
+        let lines = details::details(state, under.width, now);
         framed(frame, under, &details::title(state), lines, 0);
     }
     frame.render_widget(Paragraph::new(foot_line(state, now)), foot);

@@ -15,6 +15,9 @@ use super::poll::{self, Asked, Polled, Poller, Wanted};
 use super::state::{Palette, State};
 use crate::text::age::now;
 
+/// The time that the screen has to react to a signal, and between two looks at the terminal.
+const LAST_WAIT: Duration = Duration::from_millis(500);
+
 /// The longest reaction time to a key.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -36,8 +39,13 @@ struct Restored;
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        ratatui::restore();
+        restore();
     }
+}
+
+/// Restores the terminal. It may be gone, and then even an error message could not be printed.
+fn restore() {
+    let _ = ratatui::try_restore();
 }
 
 fn watch(
@@ -55,10 +63,6 @@ fn watch(
             // If the poller has ended, there is nothing to update.
             let _ = ask.send(Asked::Show(wanted.clone()));
             asked = wanted;
-        }
-        // A terminal that was closed is none any more; its input would be empty for ever.
-        if !io::stdin().is_terminal() {
-            return Ok(());
         }
         if event::poll(TICK)? && !handle_events(state)? {
             return Ok(());
@@ -91,7 +95,7 @@ fn handle_events(state: &mut State) -> io::Result<bool> {
 }
 
 /// Returns a channel that receives SIGINT, SIGTERM and SIGHUP, after which the terminal is restored
-/// too.
+/// too. The program also ends if the screen does not react to them, and if its terminal is gone.
 fn signals() -> Result<Receiver<()>> {
     let (send, received) = mpsc::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
@@ -110,6 +114,21 @@ fn signals() -> Result<Receiver<()>> {
         });
         // The screen may be closed already.
         let _ = send.send(());
+        std::thread::sleep(LAST_WAIT);
+        end_at_once();
+    });
+    std::thread::spawn(|| {
+        while io::stdin().is_terminal() {
+            std::thread::sleep(LAST_WAIT);
+        }
+        end_at_once();
     });
     Ok(received)
+}
+
+/// Ends the program although the screen does not react: where the terminal is gone, crossterm reads
+/// its empty input in an endless loop, and no signal or timeout ends that.
+fn end_at_once() -> ! {
+    restore();
+    std::process::exit(0);
 }

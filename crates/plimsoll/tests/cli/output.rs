@@ -165,6 +165,65 @@ fn completions_and_man_pages_come_from_the_definitions() {
     }
 }
 
+#[test]
+fn zsh_adds_live_names_to_the_words_of_the_definitions() {
+    let script = plimsoll("completions zsh").out;
+    let at =
+        |part: &str| script.find(part).unwrap_or_else(|| panic!("{part} is not in the script"));
+    // zsh calls the function with the name of the file, and the last lines register it.
+    assert_eq!(script.matches("\n_plimsoll() {").count(), 1);
+    assert!(at("\n_plimsoll_words() {") < at("\n_plimsoll() {"));
+    assert!(at("plimsoll $list -o name") < at("_plimsoll_words \"$@\""));
+    assert!(at("_plimsoll_words \"$@\"") < at("compdef _plimsoll plimsoll"));
+}
+
+#[test]
+fn yaml_has_the_names_and_values_of_json() {
+    for line in [
+        "simulate -f examples/kai-time-slicing.yaml",
+        "audit -f examples/helix-overcommitted.yaml",
+        "explain -f examples/hami-pending.yaml default/sample",
+        "estimate examples/models/qwen3-8b",
+    ] {
+        let (json, yaml) =
+            (plimsoll(&format!("{line} -o json")), plimsoll(&format!("{line} -o yaml")));
+        assert_eq!(json.code, yaml.code, "{line}");
+        let read: serde_json::Value = serde_saphyr::from_str(&yaml.out).expect("YAML");
+        assert_eq!(read, json.json(json.code.expect("a code")), "{line}");
+    }
+}
+
+#[test]
+fn a_directory_may_have_files_without_kubernetes_objects() {
+    let folder = crate::tool::scratch("mixed");
+    for file in ["kai-time-slicing.yaml", "models-vllm.yaml"] {
+        std::fs::copy(crate::tool::root().join("examples").join(file), folder.join(file))
+            .expect("a copy");
+    }
+    let run = plimsoll(&format!("simulate -f {} -o json", folder.display()));
+    assert_eq!(rows(&run.json(1), "placements").len(), 4, "{}", run.err);
+    assert!(run.err.contains("skipped, no Kubernetes objects: "), "{}", run.err);
+    assert!(run.err.contains("models-vllm.yaml") && !run.err.contains("kai"), "{}", run.err);
+    plimsoll("simulate -f examples/models-vllm.yaml").fails_with(&["plimsoll plan -f"]);
+}
+
+#[test]
+fn the_pods_of_one_namespace_are_shown_and_all_are_counted() {
+    let other = pod("big", 61_440, "", "", "").replace("namespace: default", "namespace: team");
+    let input = [NODE, &other, &pod("small", 30_720, "", "", "")].concat();
+    let names = |sheet: &serde_json::Value, list: &str| -> Vec<String> {
+        rows(sheet, list).iter().map(|row| row["pod"].to_string()).collect()
+    };
+    let team = piped("simulate -f - -n team -o json", &input).json(0);
+    assert_eq!(
+        (names(&team, "placements"), names(&team, "unplaced").len()),
+        (vec!["\"big\"".to_string()], 0)
+    );
+    let default = piped("simulate -f - -n default -o json", &input).json(1);
+    assert_eq!(names(&default, "unplaced"), ["\"small\""], "the other pod holds the memory");
+    assert_eq!(names(&default, "placements").len(), 0);
+}
+
 /// A node with one declared card of 80 GiB.
 const NODE: &str = r#"
 apiVersion: v1

@@ -22,13 +22,15 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn new(columns: u16, rows: u16) -> Terminal {
-        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        // No child inherits it: it would keep the terminal open.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let person = openpt(flags).expect("a terminal");
         grantpt(&person).expect("it may be used");
         unlockpt(&person).expect("it may be opened");
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&person, size).expect("a size");
         let name = ptsname(&person, Vec::new()).expect("a name");
-        let flags = OFlags::RDWR | OFlags::NOCTTY;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let program = rustix::fs::open(&*name, flags, Mode::empty()).expect("the other side");
         Terminal { person: File::from(person), program }
     }

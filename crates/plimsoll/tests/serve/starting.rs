@@ -40,6 +40,7 @@ fn c3_a_second_one_on_the_same_data_refuses_to_start() {
     let first = Serve::start(dir.path(), &[]);
     let second = ends(&["--listen", "127.0.0.1:0", "--data", &data(dir.path())]);
     second.with_error(&["in use by process", &first.child.id().to_string(), "its own directory"]);
+    assert!(!second.log.contains("listening"), "{}", second.log);
     assert_eq!(first.ask("GET", "/readyz", None).0, 200);
 }
 

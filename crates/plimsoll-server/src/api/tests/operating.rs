@@ -118,3 +118,26 @@ async fn what_happens_is_listed_in_order_with_its_reason() {
     let wrong = world.call("GET", "/api/v1/activity?after=x", None).await;
     assert_eq!((wrong.status, &wrong.body["field"]), (StatusCode::BAD_REQUEST, &json!("after")));
 }
+
+#[tokio::test]
+async fn the_number_of_models_is_bounded() {
+    let config = DeskConfig { max_models: 2, ..DeskConfig::default() };
+    let world = World::with(&settings(), config, schedulerlog::Settings::default());
+    world.declare("a", json!({"memory": "1GiB"})).await;
+    world.declare("b", json!({"memory": "1GiB"})).await;
+    let body = json!({"memory": "1GiB", "runtime": {"command": {"argv": ["serve"]}}});
+    let rejected = world.call("PUT", "/api/v1/models/c", Some(body.clone())).await;
+    assert_eq!(
+        (rejected.status.as_u16(), &rejected.body["code"]),
+        (409, &json!("too_many_models"))
+    );
+    let detail = rejected.body["detail"].as_str().expect("text");
+    assert!(detail.contains("model c") && detail.contains("max_models"), "{detail}");
+    assert_eq!(
+        world.call("PUT", "/api/v1/models/b", Some(body.clone())).await.status,
+        200,
+        "a known model"
+    );
+    assert_eq!(world.delete("/api/v1/models/a").await.status, 204);
+    assert_eq!(world.call("PUT", "/api/v1/models/c", Some(body)).await.status, 201);
+}

@@ -75,6 +75,7 @@ pub(super) fn run(args: &ExplainArgs, what: &str, verbosity: Verbosity) -> Resul
         progress::meanwhile(verbosity, &activity, || explain(&client, &Subject::parse(what)))?;
     match args.output {
         Format::Json => output::json(&explained)?,
+        Format::Yaml => output::yaml(&explained)?,
         Format::Table => {
             let mut page = output::page();
             print(&mut page, what, &explained, args.detail());

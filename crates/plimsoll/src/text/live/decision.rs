@@ -4,7 +4,7 @@ use plimsoll_api::rows::{DecisionRow, LoadRow, MemoryRow, Time, WhatIfRow};
 
 use plimsoll_core::wording::SizeFormat;
 
-use super::holds;
+use super::charged;
 use crate::text::age::ago;
 use crate::text::candidates::{Detail, candidates};
 use crate::text::decision::{
@@ -36,7 +36,7 @@ pub(crate) fn decision(page: &mut Page, row: &DecisionRow, now: Time, detail: De
         clauses(page, 4, without_needs(&explanation.clauses));
     }
     if let Some(allocation) = &row.gpu_allocation {
-        page.line(2, &holds(allocation));
+        page.line(2, &charged(allocation));
     }
     for eviction in &row.evictions {
         page.styled(2, ODD, &format!("evicts {} ({})", eviction.slot_id, eviction.model));

@@ -1,6 +1,7 @@
 //! The latest decisions of a server. Equal ones about a slot share a line with count and span: a
 //! pending slot is decided again at every change, mostly with the same answer.
 
+use anstyle::Style;
 use plimsoll_api::rows::{DecisionRow, Time};
 
 use super::{gpus, memory, memory_format};
@@ -34,11 +35,9 @@ pub(crate) fn decisions(
         ("COUNT", Align::Left),
         ("MODEL", Align::Left),
         ("SLOT", Align::Left),
-        ("OUTCOME", Align::Left),
-        ("RUNNER", Align::Left),
         ("GPUS", Align::Left),
         ("MEMORY", Align::Right),
-        ("REASON", Align::Left),
+        ("OUTCOME", Align::Left),
     ])
     .optional(&["GPUS", "MEMORY"]);
     let groups = grouped(rows, grouping);
@@ -46,21 +45,27 @@ pub(crate) fn decisions(
     for group in groups.iter().take(most) {
         let newest = group[0];
         let allocation = newest.gpu_allocation.as_ref();
-        let outcome = if newest.placed { (GOOD, "placed") } else { (BAD, "not placed") };
         table.styled_row([
             (PLAIN, or_else(newest.id.as_ref(), "-")),
             (PLAIN, ago(newest.created, now)),
             (PLAIN, times(group)),
             (PLAIN, newest.model.clone()),
             (PLAIN, or_else(newest.slot_id.as_ref(), "-")),
-            (outcome.0, outcome.1.to_string()),
-            (PLAIN, or_else(newest.runner_id.as_ref().filter(|_| newest.placed), "-")),
             (PLAIN, gpus(allocation)),
             (PLAIN, memory(format, allocation)),
-            (PLAIN, newest.explanation.brief.clone()),
+            outcome(newest),
         ]);
     }
     table.print(page, 0);
+}
+
+/// Formats where a decision placed its slot, or why it did not.
+fn outcome(row: &DecisionRow) -> (Style, String) {
+    match (row.placed, &row.runner_id) {
+        (true, Some(runner)) => (GOOD, format!("placed on {runner}")),
+        (true, None) => (GOOD, "placed".to_string()),
+        (false, _) => (BAD, format!("not placed: {}", row.explanation.brief)),
+    }
 }
 
 /// Groups the decisions about one slot with the same outcome, in the order of the newest of each.

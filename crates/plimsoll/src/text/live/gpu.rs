@@ -2,14 +2,14 @@
 
 use plimsoll_api::device::TenantStage;
 use plimsoll_api::rows::{GpuRow, RunnerRow, SlotStage, Telemetry, Time};
-use plimsoll_core::units::Bytes;
+use plimsoll_core::units::{Bytes, SizeFormat};
 
 use crate::text::age::ago;
 use crate::text::live::slots::stage_style;
 use crate::text::load::is_starting;
 use crate::text::page::{BAD, FAINT, ODD, PLAIN, Page};
 use crate::text::table::{Align, Table};
-use crate::text::{common_format, or_else, row_format, simulate};
+use crate::text::{or_else, row_format, simulate};
 
 /// Prints everything that is known about a GPU.
 pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now: Time) {
@@ -41,7 +41,7 @@ pub(crate) fn gpu(page: &mut Page, runner: &RunnerRow, gpu: Option<&GpuRow>, now
     if device.is_over() {
         page.styled(1, BAD, &format!("OVER its line by {}", show(device.over_by)));
     }
-    tenants(page, gpu);
+    tenants(page, gpu, format);
 }
 
 /// Formats the state of a GPU: `, faulty, stale metrics`; empty if it is in order.
@@ -50,7 +50,7 @@ pub(crate) fn remarks(gpu: &GpuRow) -> String {
     format!("{}{stale}", simulate::remarks(&gpu.device))
 }
 
-fn tenants(page: &mut Page, gpu: &GpuRow) {
+fn tenants(page: &mut Page, gpu: &GpuRow, format: SizeFormat) {
     if gpu.device.tenants.is_empty() {
         return page.styled(1, FAINT, "no holders");
     }
@@ -60,7 +60,6 @@ fn tenants(page: &mut Page, gpu: &GpuRow) {
         ("STAGE", Align::Left),
         ("MEMORY", Align::Right),
     ]);
-    let format = common_format(gpu.device.tenants.iter().map(|tenant| tenant.bytes));
     for tenant in &gpu.device.tenants {
         let stage = match tenant.stage {
             _ if is_starting(tenant) => SlotStage::Starting,

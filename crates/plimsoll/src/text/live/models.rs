@@ -5,7 +5,7 @@ use plimsoll_core::wording::SizeFormat;
 
 use crate::text::page::{FAINT, ODD, Page};
 use crate::text::table::{Align, Table};
-use crate::text::{common_format, sizes};
+use crate::text::{common_format, count, sizes};
 
 /// Prints the models, one line each.
 pub(crate) fn models(page: &mut Page, rows: &[ModelRow]) {
@@ -58,19 +58,16 @@ fn need(memory: &MemoryRow, format: SizeFormat) -> String {
 /// Prints one model: its declaration as YAML, and its memory.
 pub(crate) fn model(page: &mut Page, row: &ModelRow) {
     page.heading(&row.name);
-    page.line(
-        2,
-        &format!(
-            "{} of {} slots, {} reservations",
-            row.slots, row.declaration.max_slots, row.active_requests
-        ),
-    );
+    let most = usize::try_from(row.declaration.max_slots).unwrap_or(usize::MAX);
+    let reservations = usize::try_from(row.active_requests).unwrap_or(usize::MAX);
+    let (slots, reservations) = (count(most, "slot"), count(reservations, "reservation"));
+    page.line(2, &format!("{} of {slots}, {reservations}", row.slots));
     for memory in &row.memory {
-        let gpus = memory.tensor_parallel_size;
+        let gpus = count(usize::from(memory.tensor_parallel_size), "GPU");
         let per_gpu = memory.per_gpu.iter().flatten().copied().map(Some);
         let text = need(memory, common_format(per_gpu));
         let source = memory.source.map_or(String::new(), |source| format!(" ({source})"));
-        page.line(2, &format!("memory on {gpus} GPUs: {text}{source}"));
+        page.line(2, &format!("memory on {gpus}: {text}{source}"));
         for note in memory.missing.iter().chain(&memory.remarks) {
             page.styled(4, ODD, note);
         }

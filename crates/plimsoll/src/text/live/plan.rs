@@ -1,6 +1,7 @@
 //! A plan: what would change, where each model would go, and what it would evict.
 
 use plimsoll_api::rows::DecisionRow;
+use plimsoll_core::units::Bytes;
 use serde_json::Value;
 
 use super::decision::memory_text;
@@ -68,14 +69,49 @@ pub(crate) fn placement(page: &mut Page, row: &Planned) {
     help(page, 6, decision.explanation.promised.as_ref(), &row.decision.would_fit_if);
 }
 
-fn change(page: &mut Page, change: &FieldChange) {
-    let show = |value: &Option<Value>| match value {
+/// Prints a field that changes, with its values before and after.
+pub(crate) fn change(page: &mut Page, change: &FieldChange) {
+    let shown = |value: &Option<Value>| match value {
         None => "(none)".to_string(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+        Some(value) => field_text(&change.field, value),
     };
-    let (before, after) = (show(&change.before), show(&change.after));
+    let (before, after) = (shown(&change.before), shown(&change.after));
     let pieces =
         [(PLAIN, &*change.field), (PLAIN, ": "), (BAD, &*before), (PLAIN, " to "), (NEW, &*after)];
     page.pieces(4, &pieces);
+}
+
+/// The fields that have a size, or a list of sizes.
+const SIZES: [&str; 2] = ["memory", "overhead"];
+
+/// Formats the value of a field of a declaration, sizes with their unit.
+fn field_text(field: &str, value: &Value) -> String {
+    let is_size = field.rsplit('.').next().is_some_and(|name| SIZES.contains(&name));
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) if is_size => {
+            let sizes: Vec<String> = values.iter().map(|value| field_text(field, value)).collect();
+            sizes.join(" + ")
+        }
+        Value::Number(number) if is_size => match number.as_u64() {
+            Some(bytes) => Bytes::new(bytes).to_string(),
+            None => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn sizes_have_a_unit_and_other_numbers_have_none() {
+        assert_eq!(field_text("memory", &json!(8_u64 << 30)), "8 GiB");
+        assert_eq!(field_text("memory", &json!([8_u64 << 30, 1_u64 << 20])), "8 GiB + 1 MiB");
+        assert_eq!(field_text("memory", &json!("measure")), "measure");
+        assert_eq!(field_text("runtime.vllm.overhead", &json!(1024)), "1 KiB");
+        assert_eq!(field_text("context", &json!(1024)), "1024");
+    }
 }

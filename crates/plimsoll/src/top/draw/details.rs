@@ -3,9 +3,9 @@
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
-use super::{clean, fitted, paint};
+use super::{clean, paint};
 use crate::text::live::{decision, gpu, queue, reservation};
-use crate::text::{Detail, Page};
+use crate::text::{Detail, Page, Width};
 use crate::top::state::{State, View};
 use plimsoll_api::rows::Time;
 
@@ -29,22 +29,11 @@ pub(super) fn title(state: &State) -> String {
     clean(&name.unwrap_or("no selection".to_string()))
 }
 
-/// Returns the details for the space below the list, where rows of tables are cut off instead of
-/// wrapped.
-pub(super) fn brief(state: &State, width: usize, now: Time) -> Vec<Line<'static>> {
-    let is_row = |line: &Line| line.to_string().trim().contains("  ");
-    let cut = |line: Line<'static>| match is_row(&line) {
-        true => Line::styled(fitted(&line.to_string(), width), line.style),
-        false => line,
-    };
-    details(state, now).into_iter().map(cut).collect()
-}
-
-/// Returns all details.
-pub(super) fn details(state: &State, now: Time) -> Vec<Line<'static>> {
+/// Returns the details, in lines of at most a width.
+pub(super) fn details(state: &State, width: u16, now: Time) -> Vec<Line<'static>> {
     let at = state.position().cursor;
     let fleet = &state.fleet;
-    let mut page = Page::default();
+    let mut page = Page::new(Width::Columns(usize::from(width)));
     match state.view {
         View::Gpus => {
             let selected = fleet.spots().get(at).and_then(|spot| fleet.at_spot(*spot));

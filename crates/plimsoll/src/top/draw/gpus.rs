@@ -69,7 +69,8 @@ fn heading(state: &State, columns: &Columns) -> Line<'static> {
             spans.push(Span::styled(text, paint(state, cell_style(cell))));
         }
     }
-    spans.push(Span::raw(format!("{} LOAD", " ".repeat(left))));
+    let sums = format!("{} {:SUMS$} ", " ".repeat(left), "LOAD");
+    spans.push(Span::raw(format!("{sums}{}", fitted("BUSY", columns.remarks))));
     Line::from(spans)
 }
 

@@ -55,7 +55,11 @@ fn rejections_have_the_detail_of_the_server_and_what_to_do() {
         )
     };
     for (status, body, parts) in [
-        (401, problem(401, "no token"), vec!["401", "no token", "--token-file", "PLIMSOLL_TOKEN"]),
+        (
+            401,
+            problem(401, "no token"),
+            vec!["401", "no token was sent", "--token-file", "PLIMSOLL_TOKEN"],
+        ),
         (403, problem(403, "read only"), vec!["403", "read only"]),
         (404, problem(404, "there is no runner x"), vec!["404", "there is no runner x"]),
         (422, problem(422, "limit is 0"), vec!["422", "limit is 0"]),
@@ -67,6 +71,26 @@ fn rejections_have_the_detail_of_the_server_and_what_to_do() {
         fake.says("GET", "scheduler/queue", status, &body);
         fake.run("queue").fails_with(&parts);
     }
+}
+
+#[test]
+fn an_unknown_model_is_answered_with_similar_names() {
+    let fake = Fake::fleet();
+    fake.says("GET", "models", 200, r#"[{"name": "qwen3-8b"}, {"name": "llama"}]"#);
+    let run = fake.run("reserve qwen3-b");
+    run.fails_with(&["there is no model qwen3-b; did you mean qwen3-8b?"]);
+    assert!(!run.err.contains("PUT"), "{}", run.err);
+    fake.run("reserve gemma").fails_with(&["there is no model gemma; `plimsoll models` lists"]);
+}
+
+#[test]
+fn a_missing_token_is_named_once_with_its_options() {
+    let fake = Fake::new();
+    let body = r#"{"type":"urn:x","title":"T","status":401,"detail":"no token was sent; send one as …","code":"c"}"#;
+    fake.says("GET", "scheduler/slots", 401, body);
+    let run = fake.run("slots");
+    run.fails_with(&["no token was sent; give one with --token-file or PLIMSOLL_TOKEN"]);
+    assert_eq!(run.err.matches("no token was sent").count(), 1, "{}", run.err);
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn an_ended_reservation_is_an_answer_and_everything_else_an_error() {
     fake.says("POST", "scheduler/slots", 409, &reused);
     fake.run("reserve m").fails_with(&["409", "needs 90 GiB"]);
     fake.says("POST", "scheduler/slots", 404, r#"{"detail":"model m is not declared"}"#);
-    fake.run("reserve m").fails_with(&["404", "model m is not declared"]);
+    fake.run("reserve m").fails_with(&["there is no model m", "plimsoll models"]);
 }
 
 #[test]
@@ -83,6 +83,8 @@ fn reservations_are_released_and_slots_stopped_by_their_ids() {
     fake.says("DELETE", "scheduler/slots/slot-6?if_idle=true", 409, &busy.to_string());
     assert_eq!(fake.run("release reservation-3").out, "released reservation-3\n");
     assert_eq!(fake.run("release slot-7").out, "stopping slot-7\n");
+    let released = json!({"id": "reservation-3", "result": "released"});
+    assert_eq!(fake.run("release reservation-3 -o json").json(0), released);
     fake.run("release slot-6").fails_with(&["serves 1 reservation", "--force"]);
     assert_eq!(fake.run("slots stop slot-6 --force").out, "stopping slot-6\n");
     fake.run("release slot-8").fails_with(&["404", "no such path"]);

@@ -167,3 +167,39 @@ fn a_watch_prints_again_when_something_changed_and_ends_with_its_reader() {
     let status = child.wait().expect("it ends by itself");
     assert_eq!(status.code(), Some(0), "the reader is gone");
 }
+
+#[test]
+fn lists_are_selected_by_labels_and_printed_in_every_format() {
+    let fake = Fake::fleet();
+    let names = |line: &str| fake.run(line).out;
+    let all = names("slots -o name");
+    assert!(all.contains("slot-1\n") && all.contains("slot-4\n"), "{all}");
+    let runners: serde_json::Value = fake.run("runners -o json").json(1);
+    let labels = runners[0]["labels"].as_object().expect("labels");
+    let (key, value) = labels.iter().next().expect("a label");
+    let value = value.as_str().expect("text");
+    let runner = runners[0]["runner_id"].as_str().expect("a name");
+    let selected = names(&format!("runners list -l {key}={value} -o name"));
+    assert_eq!(selected, names(&format!("runners -l {key}={value} -o name")));
+    assert!(selected.contains(runner), "{selected}");
+    let on_it = names(&format!("slots -l {key}={value} -o name"));
+    assert!(on_it.contains("slot-1\n") && !on_it.contains("slot-4\n"), "a pending slot: {on_it}");
+    assert!(!names(&format!("slots -l {key}!={value} -o name")).contains("slot-1\n"));
+    assert_eq!(names("slots -l nosuch -o name"), "");
+}
+
+#[test]
+fn contexts_are_listed_by_name_and_as_data() {
+    let folder = crate::tool::scratch("contexts");
+    let run = |line: &str| {
+        let mut command = crate::tool::command(line);
+        command.env("XDG_CONFIG_HOME", &folder);
+        crate::tool::finish(command, "")
+    };
+    for name in ["lab", "prod"] {
+        assert_eq!(run(&format!("context set {name} --server http://127.0.0.1:1")).code, Some(0));
+    }
+    assert_eq!(run("context -o name").out, "lab\nprod\n");
+    assert_eq!(run("context list -o json").json(0)["current"], "lab");
+    assert!(run("context").out.contains("prod"), "a table by default");
+}
