@@ -23,8 +23,7 @@ pub(crate) use chaos::ChaosArgs;
 pub(crate) use client::{
     AccountsArgs, ApplyArgs, DecisionsArgs, ListFormat, QueueArgs, ReleaseArgs, RenewArgs,
     ReservationsArgs, ReserveArgs, RunnerListArgs, RunnersArgs, ServerArgs, ShowArgs, SlotListArgs,
-    SlotsArgs,
-    TopArgs,
+    SlotsArgs, TopArgs,
 };
 pub(crate) use cluster::{ClusterArgs, DevicesArgs, Invocation};
 pub(crate) use estimate::EstimateArgs;

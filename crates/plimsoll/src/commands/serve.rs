@@ -41,7 +41,7 @@ pub(super) fn run(args: &ServeArgs, verbosity: Verbosity) -> Result<Outcome> {
         tracing::warn!("{warning}");
     }
     let scratch = if args.demo { Some(demo::prepare(&mut config)?) } else { None };
-    plimsoll_engine::store::check_unused(&config.data)?;
+    plimsoll_engine::store::check_unused(&config.data_dir()?)?;
     let lasts = args.lasts.map(|span| Duration::from_millis(span.0));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(workers()).enable_all().build();
