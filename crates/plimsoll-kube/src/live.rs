@@ -9,6 +9,7 @@
 //! heard for long enough, the node has booted, or an operator clears it.
 
 mod announced;
+mod ended;
 mod evidence;
 mod follow;
 mod given_back;
@@ -48,6 +49,7 @@ pub use record::{
 };
 pub use release::{Release, WaitsFor};
 
+use ended::EndedPods;
 use given_back::GivenBack;
 use guard::Guard;
 use health::NodeHealth;
@@ -85,6 +87,7 @@ pub struct Watch {
     /// Pods that hold devices and are to be released.
     releases: BTreeMap<RequestId, Release>,
     departed: BTreeMap<RequestId, Departed>,
+    ended: EndedPods,
     /// The pods of `departed` by the identity under which `index` stores them. An entry outlives
     /// its pod until the core has followed the release.
     stored_departed: BTreeMap<RequestId, RequestId>,
@@ -131,6 +134,7 @@ impl Watch {
             reported: BTreeMap::new(),
             releases: BTreeMap::new(),
             departed: BTreeMap::new(),
+            ended: EndedPods::default(),
             stored_departed: BTreeMap::new(),
             pending: BTreeMap::new(),
             gated: BTreeMap::new(),
@@ -217,6 +221,7 @@ impl Watch {
                 let reference = object.reference();
                 if self.has(&reference) {
                     self.apply(now, object, affected);
+                    self.note_end_of_unbound(&reference);
                     self.remove(now, &reference, affected);
                 }
             }

@@ -203,7 +203,9 @@ impl Watch {
     }
 
     /// Adds the holders of records whose pods are not known: they count as releasing. Lists may
-    /// come before or after; a pod that is listed is judged by its object.
+    /// come before or after; a pod that is listed is judged by its object. One that ended while
+    /// this process watched does not count: the replica that kept the record stopped before it
+    /// could write that down.
     pub(super) fn recall(&mut self, now: Millis, recalled: Recalled, affected: &mut Affected) {
         let Recalled { since, records, damaged } = recalled;
         self.records.since = self.records.since.into_iter().chain(since).min();
@@ -235,7 +237,8 @@ impl Watch {
         let claim = self.index.claim(&id);
         let is_allocated = claim.is_some_and(|claim| claim.status.allocation.is_some());
         let is_known = is_allocated || self.index.pod(&id).is_some();
-        if is_same_mirror || is_known || self.departed.contains_key(&id) {
+        let has_ended = self.ended.contains(&id);
+        if is_same_mirror || is_known || has_ended || self.departed.contains_key(&id) {
             return;
         }
         let containers = booking.containers.keys();

@@ -202,6 +202,9 @@ impl Watch {
         let may_hold = (is_bound || self.guard.open_on(&id).is_some()) && may_claim_devices(pod);
         let Some(node) = node.filter(|_| may_hold) else {
             self.releases.remove(&id);
+            if PodState::from_pod(pod) == PodState::Finished && may_claim_devices(pod) {
+                self.ended.insert(id);
+            }
             return merge(affected, self.index.remove(reference));
         };
         let mut pod = pod.clone();
@@ -218,6 +221,17 @@ impl Watch {
         let changes =
             [Change::Removed(reference.clone()), Change::Applied(Object::Pod(pod.into()))];
         merge(affected, self.index.update(changes));
+    }
+
+    /// Remembers a deleted pod whose last form has no node: no binding of it landed. A list that
+    /// lacks a pod proves less, because it can have been bound before it vanished.
+    pub(super) fn note_end_of_unbound(&mut self, reference: &ObjectRef) {
+        let known = self.index.pod_named(&reference.namespace, &reference.name);
+        let unbound = known.filter(|_| reference.kind == Kind::Pod);
+        let unbound = unbound.filter(|pod| pod.node_name().is_none() && may_claim_devices(pod));
+        if let Some(id) = unbound.map(pod_id) {
+            self.ended.insert(id);
+        }
     }
 
     /// Records that a pod vanished, and returns the name under which the index must store it.
@@ -273,6 +287,7 @@ impl Watch {
 
     pub(super) fn free_departed(&mut self, core: &mut Core<'_>, id: &RequestId) {
         let affected = self.forget_departed(id);
+        self.ended.insert(id.clone());
         core.step(Event::Freed { request: id.clone(), generation: None, ordinal: None });
         self.follow(core, &affected);
     }

@@ -135,7 +135,8 @@ impl Watch {
     pub(in crate::live) fn heed_mark(&mut self, now: Millis, pod: &Pod) {
         let Some(term) = self.guard.progress.term() else { return };
         let own = term.number.max(self.guard.forged);
-        let Some(mark) = mark_of(pod).filter(|mark| *mark > own) else { return }; // mutant: later-mark
+        let later = mark_of(pod).filter(|mark| *mark > own); // mutant: later-mark
+        let Some(mark) = later else { return };
         if self.line(pod.metadata.namespace_or_default()) == Line::Enforce {
             self.end_term();
             self.guard.doubt = Some(Doubt { term, mark, since: now });

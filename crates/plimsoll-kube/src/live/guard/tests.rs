@@ -110,6 +110,11 @@ impl Rig {
         self.with(|watch, core| watch.observe(core, vec![Observation::Applied(object)]));
     }
 
+    fn delete(&mut self, object: &Value) {
+        let object = parse(object);
+        self.with(|watch, core| watch.observe(core, vec![Observation::Deleted(object)]));
+    }
+
     fn pass(&mut self, seconds: u64) -> Vec<Errand> {
         self.now += seconds * 1000;
         self.with(|watch, core| watch.confirm_sight(core.now()));

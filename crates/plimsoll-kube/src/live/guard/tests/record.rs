@@ -67,6 +67,33 @@ fn a_holder_that_vanished_while_no_process_watched_counts_as_releasing() {
 }
 
 #[test]
+fn a_holder_that_ended_while_this_process_watched_is_not_recalled() {
+    let running = at(10, pod("web", "n1", "u-web"));
+    let written = records(&mut start(&[card(), running.clone()]));
+    let ended = with(at(12, pod("web", "n1", "u-web")), "/status/phase", json!("Succeeded"));
+    let mut finished = start(&[card(), running.clone(), ended.clone()]);
+    finished.delete(&ended);
+    let mut unbound = start(&[card(), pending("web", 9)]);
+    unbound.delete(&pending("web", 11));
+    let mut vanished = start(&[card(), running.clone()]);
+    vanished.delete(&running);
+    assert_eq!(vanished.holders(), [("a/web".into(), "releasing")]);
+    vanished.see(&node("n1", "b2"));
+    vanished.pass(1);
+    for mut rig in [finished, unbound, vanished] {
+        recall(&mut rig, written.clone());
+        assert_eq!(rig.holders(), []);
+    }
+    // A list that lacks the pod proves less: it can have run before it vanished.
+    let mut lost = start(&[card(), pending("web", 9)]);
+    let (kind, objects, version) = (Kind::Pod, Vec::new(), Some(11));
+    let listed = vec![Observation::Listed { kind, objects, version }];
+    lost.with(|watch, core| watch.observe(core, listed));
+    recall(&mut lost, written);
+    assert_eq!(lost.holders(), [("a/web".into(), "releasing")]);
+}
+
+#[test]
 fn a_record_says_since_when_holders_are_known() {
     let mut rig = start(&[card()]);
     assert_eq!(rig.host.front().holders_known_since(), Some(Millis(1_000_000)));
