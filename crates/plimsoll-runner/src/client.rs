@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plimsoll_slots::wire::{Heartbeat, LogAnswer, LogRequest, Orders, Registration, Welcome};
+use rustls::InvalidMessage;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use ureq::http::uri::InvalidUri;
@@ -69,11 +70,13 @@ pub(crate) enum RequestError {
     Unreachable { server: String, source: ureq::Error },
     #[error("the server at {server} does not speak plain HTTP; if it uses TLS, write https://")]
     NotHttp { server: String, source: ureq::Error },
+    #[error("the server at {server} does not speak TLS; if it uses plain HTTP, write http://")]
+    NotTls { server: String, source: ureq::Error },
     #[error(
-        "no TLS connection to the server at {server}; if it uses plain HTTP, write http://; \
-         if its certificate is your own, give its authority with --ca-file"
+        "the certificate of the server at {server} is not trusted; if it is your own, give its \
+         authority with --ca-file"
     )]
-    NoTls { server: String, source: ureq::Error },
+    Untrusted { server: String, source: ureq::Error },
     #[error("{server} answers with status {status}; is that a Plimsoll server?")]
     Foreign { server: String, status: u16 },
     #[error("cannot understand the server's response")]
@@ -89,17 +92,27 @@ pub(crate) enum RequestError {
 impl RequestError {
     /// Classifies a request without an answer.
     fn unanswered(server: String, source: ureq::Error) -> RequestError {
-        let is_encrypted = server.starts_with("https://");
-        let is_handshake = match &source {
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
-            ureq::Error::Io(error) => error.kind() == io::ErrorKind::InvalidData,
-            _ => false,
-        };
-        match &source {
-            ureq::Error::Protocol(_) if !is_encrypted => RequestError::NotHttp { server, source },
-            _ if is_encrypted && is_handshake => RequestError::NoTls { server, source },
+        let tls = tls_error(&source);
+        let speaks_no_tls =
+            matches!(tls, Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)));
+        let is_tls = tls.is_some() || matches!(source, ureq::Error::Tls(_));
+        let is_plain = server.starts_with("http://");
+        match source {
+            ureq::Error::Protocol(_) if is_plain => RequestError::NotHttp { server, source },
+            _ if speaks_no_tls => RequestError::NotTls { server, source },
+            _ if is_tls => RequestError::Untrusted { server, source },
             _ => RequestError::Unreachable { server, source },
         }
+    }
+}
+
+/// Finds the error of TLS in a failed request. A failed handshake arrives as an error of the
+/// socket.
+fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
+    match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
+        _ => None,
     }
 }
 
@@ -399,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_server_and_the_wrong_protocol_are_told_apart() {
+    fn a_foreign_server_and_the_wrong_protocol_have_errors_of_their_own() {
         let page = b"HTTP/1.1 501 Unsupported\r\nContent-Length: 15\r\n\r\n<!DOCTYPE HTML>";
         let tls_alert = b"\x15\x03\x03\x00\x02\x02\x46";
         for (bytes, scheme, part) in [

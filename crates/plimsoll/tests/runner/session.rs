@@ -89,7 +89,7 @@ fn a_superseded_agent_exits_and_leaves_its_model_servers_running() {
 fn a_runner_that_the_server_does_not_know_registers_again() {
     let world = World::started();
     world.next_heartbeats(1);
-    world.server.reject_one_heartbeat(404, "{}");
+    world.server.reject_one_heartbeat(404, r#"{"code": "not_registered", "detail": "unknown"}"#);
     let sessions = sessions_of_two_registrations(&world);
     assert_eq!(sessions[0], sessions[1]);
     world.next_heartbeats(2);
@@ -183,7 +183,7 @@ fn a_server_is_trusted_only_with_its_certificate() {
     let mut world = World::new();
     world.server = Server::start_tls(pair.cert.der().clone(), key);
     world.launch_agent();
-    world.wait_log("cannot reach the server");
+    world.wait_log("is not trusted; if it is your own, give its authority with --ca-file");
     world.kill_agent();
     assert!(world.server.received(|received| received.registrations.is_empty()));
 
