@@ -130,16 +130,6 @@ impl ClientLog {
                 self.update(&mut cache, desk, reservation);
             }
         }
-        // A decision about a slot is a use of the logs that follow it: a request that stays pending
-        // keeps its log, however many others come and go.
-        let decisions = batch.outputs.iter().flat_map(|output| &output.outcome.decisions);
-        for decision in decisions {
-            let reservations = desk.reservations_in(&decision.request.name);
-            let clients = reservations.filter_map(|reservation| reservation.client.as_ref());
-            for client in clients {
-                cache.entries.promote(client);
-            }
-        }
         cache.shrink(self.settings.max_pods.get());
     }
 

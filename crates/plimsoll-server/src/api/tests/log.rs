@@ -239,21 +239,3 @@ async fn a_slot_has_a_log_by_its_model_and_id_without_a_named_reservation() {
     assert_eq!(log["request"], json!({"account": "m", "name": "slot-1", "uid": "slot-1"}));
     assert_eq!(log.get("reservation_id"), None, "it is about the slot");
 }
-
-#[tokio::test]
-async fn a_request_that_is_decided_again_keeps_its_log() {
-    let log =
-        schedulerlog::Settings { enabled: true, max_pods: NonZeroUsize::new(2).expect("two") };
-    let world = World::with(&settings(), DeskConfig::default(), log);
-    Runner::registered(&world, "r1", &[80]).await;
-    world.declare("held", json!({"memory": "60GiB"})).await;
-    world.declare("big", json!({"memory": "40GiB"})).await;
-    ask_as(&world, "held", "holder").await;
-    ask_as(&world, "big", "waits").await;
-    for name in ["x", "y", "z"] {
-        world.declare(name, json!({"memory": "1GiB"})).await;
-        ask_as(&world, name, name).await;
-    }
-    assert_eq!(world.get(&path("waits")).await["model"], "big");
-    assert_eq!(world.call("GET", &path("x"), None).await.status, StatusCode::NOT_FOUND);
-}

@@ -84,7 +84,10 @@ async fn what_happens_is_listed_in_order_with_its_reason() {
     world.declare("m", json!({"memory": "10GiB", "idle_limit": "0s"})).await;
     world.declare("large", json!({"memory": "75GiB"})).await;
     world.declare("broken", json!({"memory": "1GiB"})).await;
-    runner.failing.insert("broken".to_string(), "exited with status 3\nno file".to_string());
+    runner.failing.insert(
+        "broken".to_string(),
+        "exited with status 3; last output:\n  loading\n  no file".to_string(),
+    );
     let first = world.ask("m").await;
     runner.settle(&world).await;
     world
@@ -110,7 +113,8 @@ async fn what_happens_is_listed_in_order_with_its_reason() {
     assert_eq!(kinds("m"), ["placed", "started", "ready", "evicted", "released"]);
     assert_eq!(kinds("large"), ["pending", "placed", "started", "ready"]);
     assert!(of("large")[0].1.contains("short on r1/0"), "{rows}");
-    assert!(of("broken").contains(&("failed".into(), "exited with status 3".into())), "{rows}");
+    let reason = "exited with status 3; last output: no file";
+    assert!(of("broken").contains(&("failed".into(), reason.into())), "{rows}");
     let ids = rows.as_array().expect("a list").iter().map(|row| row["id"].as_u64());
     assert!(ids.is_sorted());
     let last = rows.as_array().expect("a list").last().expect("one")["id"].clone();
