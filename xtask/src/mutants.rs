@@ -67,7 +67,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "later-mark",
         file: "crates/plimsoll-kube/src/live/guard/leadership.rs",
-        becomes: "let Some(mark) = mark_of(pod).filter(|mark| *mark > own && own == 0) else { return };",
+        becomes: "let later = mark_of(pod).filter(|mark| *mark > own && own == 0);",
         must_fail: &[&["-p", "plimsoll-kube", "--lib", "a_leader_that_sees_the_mark"]],
     },
     // A binding that is not seen in time is given up without a touch.

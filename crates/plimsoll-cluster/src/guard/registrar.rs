@@ -13,7 +13,7 @@ use crate::registration::{Endpoint, Registered, Registration};
 use crate::single::SingleError;
 
 /// The interval at which the registration is looked at, and the role of the pod: a leader that was
-/// stopped and continues can take it from the one that decides.
+/// stopped and continues can take it from the replica that decides.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The pause before a failed registration is repeated.

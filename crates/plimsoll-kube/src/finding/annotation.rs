@@ -233,10 +233,9 @@ impl fmt::Display for AnnotationProblem {
                 out,
                 "{advertised} of {resource} are advertised, and no annotation {key} lists the devices"
             ),
-            AnnotationProblem::RegisterEmpty { vendor, key, advertised } => write!(
-                out,
-                "annotation {key} lists no device, but {advertised} of {vendor} are advertised"
-            ),
+            AnnotationProblem::RegisterEmpty { vendor, key, advertised } => {
+                out.write_str(&register_empty(vendor, key, *advertised))
+            }
             AnnotationProblem::RegisterAboveAdvertised {
                 resource,
                 key,
@@ -253,15 +252,12 @@ impl fmt::Display for AnnotationProblem {
             AnnotationProblem::MigProfilesUnreadable { key, device, problem } => {
                 write!(out, "annotation {key} {problem}; no slice of {device} is placed")
             }
-            AnnotationProblem::DeviceListedTwice { uuid } => write!(
-                out,
-                "device {uuid} is listed for two vendors, so the node's devices cannot be counted"
-            ),
-            AnnotationProblem::CardsListedTwice { whole, shared } => write!(
-                out,
-                "cards are listed both as {whole} and as {shared}: it is unknown whether they are \
-                 the same"
-            ),
+            AnnotationProblem::DeviceListedTwice { uuid } => {
+                out.write_str(&device_listed_twice(uuid))
+            }
+            AnnotationProblem::CardsListedTwice { whole, shared } => {
+                out.write_str(&cards_listed_twice(whole, shared))
+            }
             AnnotationProblem::CordonUnknown { id } => {
                 write!(out, "annotation {CORDON} names {id}, which is no known device of this node")
             }
@@ -295,6 +291,20 @@ impl fmt::Display for AnnotationProblem {
             }
         }
     }
+}
+
+fn register_empty(vendor: &str, key: &str, advertised: u64) -> String {
+    format!("annotation {key} lists no device, but {advertised} of {vendor} are advertised")
+}
+
+fn device_listed_twice(uuid: &str) -> String {
+    format!("device {uuid} is listed for two vendors, so the node's devices cannot be counted")
+}
+
+fn cards_listed_twice(whole: &str, shared: &str) -> String {
+    format!(
+        "cards are listed both as {whole} and as {shared}: it is unknown whether they are the same"
+    )
 }
 
 impl fmt::Display for MigProfileProblem {

@@ -107,8 +107,8 @@ impl From<serde_path_to_error::Error<serde_json::Error>> for FieldError {
     }
 }
 
-/// Removes the parser's position from a message: it counts from the beginning of a part. The names of
-/// types, of which an operator knows nothing, become "an object".
+/// Removes the parser's position from a message: it counts from the beginning of a part. The names
+/// of types, of which an operator knows nothing, become "an object".
 pub(super) fn without_position(message: &str) -> String {
     const TYPE: &str = "expected struct ";
     let message = message.rfind(" at line ").map_or(message, |end| &message[..end]);

@@ -34,7 +34,7 @@ fn a_gang_is_rejected_whole_and_told_who_is_in_its_way() {
         );
         let texts: Vec<&str> =
             rejected.advice.would_fit_if.iter().map(|remedy| &*remedy.text).collect();
-        assert_eq!(texts, ["default/busy stopped (80 GiB)"]);
+        assert_eq!(texts, ["default/busy stopped (80.0 GiB)"]);
     }
     cluster.running.clear();
     assert_eq!(fixture::run(&cluster).placed.len(), 4);

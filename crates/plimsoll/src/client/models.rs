@@ -216,7 +216,7 @@ fn check(place: &Place<'_>, mut declared: Value) -> Result<Model, Vec<String>> {
     }
 }
 
-/// What is wrong with a field of a declaration.
+/// A problem of one field of a declaration.
 struct Wrong {
     field: String,
     message: String,

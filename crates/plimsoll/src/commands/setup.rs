@@ -61,8 +61,8 @@ complete -c plimsoll -n "__fish_seen_subcommand_from models; and __fish_seen_sub
 complete -c plimsoll -n "__fish_seen_subcommand_from runners; and __fish_seen_subcommand_from show cordon uncordon drain delete" -a "(plimsoll runners -o name 2>/dev/null)"
 "#;
 
-/// Wraps the function of a zsh script, which zsh calls by the name of its file, in one that adds live
-/// names.
+/// Wraps the function of a zsh script, which zsh calls by the name of its file, in one that adds
+/// live names.
 fn zsh_with_live_names(script: &str) -> String {
     const REGISTRATION: &str = "\nif [ \"$funcstack[1]\"";
     let (functions, registration) = match script.rfind(REGISTRATION) {

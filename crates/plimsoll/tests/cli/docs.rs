@@ -44,8 +44,8 @@ const NOT_RUN: [(&str, &str); 2] = [
 ];
 
 /// Runs the command of a block with the input that its page tells of: the examples, the files of
-/// `tests/pages`, the models of the estimates, or the fleet of the client tests. `None` if it is one
-/// of those that are not run.
+/// `tests/pages`, the models of the estimates, or the fleet of the client tests. `None` if it is
+/// one of those that are not run.
 fn output(fake: &Fake, page: &str, block: &Block, shown: &[String]) -> Option<Vec<String>> {
     let line = block.command.as_str();
     let is_error = shown[0].starts_with("error: ");

@@ -1,4 +1,4 @@
-//! What a terminal shows after the bytes that a program wrote to it: the part of a terminal that the
+//! A terminal's screen after the bytes that a program wrote to it: the part of a terminal that the
 //! live view needs. An unknown sequence fails the test, so that nothing is compared that was not
 //! understood.
 
@@ -7,7 +7,7 @@ pub(crate) struct Screen {
     cells: Vec<Vec<char>>,
     row: usize,
     column: usize,
-    /// Whether the program has switched to the alternate screen.
+    /// True once the program has switched to the alternate screen.
     pub(crate) is_alternate: bool,
     pub(crate) is_cursor_visible: bool,
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, NODE, Replica, TEAM, text, until, until_ok};
 
-/// Rounds of 64 parallel bindings for the last place: at least so many, and for so long.
+/// The least rounds of 64 parallel bindings for the last place, and the least time for them.
 /// `PLIMSOLL_ROUNDS` is another number.
 const ROUNDS: usize = 3;
 const FOR: Duration = Duration::from_secs(25);

@@ -243,7 +243,7 @@ fn bind_and_end(cluster: &Cluster, made: &AtomicUsize, is_over: &AtomicBool) {
         }
         let is_bound = cluster.bind(TEAM, &name).is_ok();
         assert!(admitted_mib(cluster) <= 32_607, "{} MiB", admitted_mib(cluster));
-        if is_bound && at % 2 == 0 {
+        if is_bound && at.is_multiple_of(2) {
             cluster.end(TEAM, &name);
         } else if !is_bound {
             // It would be touched at every takeover from now on.

@@ -19,11 +19,11 @@ struct Gated {
 enum Step {
     /// A review was sent, and is not read yet.
     Unread,
-    /// So many milliseconds after twelve reviews were sent: between any two instructions.
+    /// Milliseconds after twelve reviews were sent: between any two instructions.
     Within(u64),
     /// A binding is committed, and its answer is on the way.
     Answered,
-    /// So many milliseconds after it took the lease: while it lists, touches or registers.
+    /// Milliseconds after it took the lease: while it lists, touches or registers.
     TakingOver(u64),
 }
 
@@ -68,7 +68,7 @@ fn a_leader_stopped_at_any_step_and_continued_lets_nothing_in() {
         cluster.pod(TEAM, "next", 20_000);
         match step {
             Step::TakingOver(millis) => {
-                stopped_while_taking_over(&cluster, &leader, &other, millis)
+                stopped_while_taking_over(&cluster, &leader, &other, millis);
             }
             _ => {
                 stopped_while_deciding(&cluster, &leader, &mut other, step);
@@ -142,7 +142,8 @@ fn stopped_while_taking_over(cluster: &Cluster, leader: &Gated, other: &Gated, m
     until("the other replica knows that it lost", || {
         other.replica.metric("plimsoll_guard_leading") == Some(0.0)
     });
-    // What it registered last is repaired, so that the next step begins with a leader that is called.
+    // What it registered last is repaired, so that the next step begins with a leader that is
+    // called.
     until_ok("the leader is called", || match cluster.bind(TEAM, "late-0") {
         Err(error) if error.to_string().contains("short)") => Ok(()),
         other => Err(format!("{other:?}")),

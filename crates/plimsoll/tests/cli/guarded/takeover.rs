@@ -34,7 +34,8 @@ const LINE: u64 = 32_607;
 const CRASH: Duration = Duration::from_secs(12 + 3);
 const HAND_OVER: Duration = Duration::from_secs(5);
 
-/// What a machine needs on top that other builds keep busy. `PLIMSOLL_IDLE=1` allows nothing.
+/// The time that a machine needs on top if other builds keep it busy.
+/// `PLIMSOLL_IDLE=1` allows nothing.
 const BUSY: Duration = Duration::from_secs(30);
 
 /// Pods that wait for a node, and the numbers of attempts and of bindings that succeeded.

@@ -68,7 +68,7 @@ fn cards_in_another_order_keep_their_charges(admin: &Client, watching: &mut Watc
 
 /// B15: known by its ordinal first.
 fn a_uuid_that_is_learnt_later_takes_over(admin: &Client, watching: &mut Watching) {
-    let holder = on("b15-late", limited("holder", json!({"nvidia.com/gpu": "1"})));
+    let holder = on("b15-late", limited("holder", &json!({"nvidia.com/gpu": "1"})));
     let row = Row {
         case: "B15, late",
         node: node("b15-late", 1, 40_960, 1),
@@ -86,7 +86,7 @@ fn a_uuid_that_is_learnt_later_takes_over(admin: &Client, watching: &mut Watchin
 
 /// B7: the kubelet takes unhealthy cards out of allocatable only.
 fn a_card_that_fails_is_one_less(admin: &Client, watching: &mut Watching) {
-    let whole = |name: &str| limited(name, json!({"nvidia.com/gpu": "1"}));
+    let whole = |name: &str| limited(name, &json!({"nvidia.com/gpu": "1"}));
     let mut row = Row {
         case: "B7, live",
         node: node("b7-live", 2, 32_607, 1),

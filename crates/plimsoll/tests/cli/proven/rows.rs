@@ -25,12 +25,12 @@ pub(super) fn annotated(mut object: Value, key: &str, value: &str) -> Value {
     object
 }
 
-/// A pod of so many MiB by annotation, as the user wrote the number.
+/// A pod that asks for MiB by annotation, as the user wrote the number.
 pub(super) fn share(name: &str, amount: &str) -> Value {
     annotated(objects::pod(name), "gpu-memory", amount)
 }
 
-pub(super) fn limited(name: &str, limits: Value) -> Value {
+pub(super) fn limited(name: &str, limits: &Value) -> Value {
     let mut pod = objects::pod(name);
     pod["spec"]["containers"][0]["resources"] = json!({"limits": limits});
     pod
@@ -64,7 +64,7 @@ pub(super) fn register(cards: &[(&str, u64)]) -> String {
 pub(super) fn allocated(name: &str, node: &str, uuid: &str, mib: u64) -> Value {
     let limits = json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": mib.to_string()});
     let pod = annotated(
-        limited(name, limits),
+        limited(name, &limits),
         "hami.io/vgpu-devices-allocated",
         &format!("{uuid},NVIDIA,{mib},0:;"),
     );
@@ -91,7 +91,7 @@ fn memory() -> Vec<Row> {
         Row {
             case: "B5: an amount of 0 is unknown, and no devices are none",
             node: node("b5", 1, 32_607, 10),
-            pods: vec![share("zero", "0"), limited("none", json!({"nvidia.com/gpu": "0"}))],
+            pods: vec![share("zero", "0"), limited("none", &json!({"nvidia.com/gpu": "0"}))],
             held: vec![],
             asked: vec![lacks("zero", &["gpu-memory"])],
             found: &[],
@@ -121,7 +121,7 @@ fn memory() -> Vec<Row> {
 
 /// B7 and B18.
 fn capacity() -> Vec<Row> {
-    let whole = |name: &str| limited(name, json!({"nvidia.com/gpu": "1"}));
+    let whole = |name: &str| limited(name, &json!({"nvidia.com/gpu": "1"}));
     let scaled = registered("b18", &[("GPU-18", 81_920)]);
     let scaled = ["nvidia.com/gpu.count", "nvidia.com/gpu.memory", "nvidia.com/gpu.product"]
         .into_iter()
@@ -168,8 +168,8 @@ fn capacity() -> Vec<Row> {
             case: "B18: a register that is scaled up counts as the label says",
             node: scaled,
             pods: vec![
-                limited("half", json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "40960"})),
-                limited("more", json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "40961"})),
+                limited("half", &json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "40960"})),
+                limited("more", &json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "40961"})),
             ],
             held: vec![],
             asked: vec![fits("half"), lacks("more", &["40961 MiB"])],
@@ -178,7 +178,7 @@ fn capacity() -> Vec<Row> {
     ]
 }
 
-/// B9: a container with so much memory of a card.
+/// B9: a container with an amount of memory of a card.
 fn container(name: &str, mib: u64) -> Value {
     json!({
         "name": name, "image": "x",
@@ -197,7 +197,7 @@ fn containers() -> Vec<Row> {
     let plain_init = json!([{"name": "init", "image": "x"}]);
     let mut sidecar = container("sidecar", 20_000);
     sidecar["restartPolicy"] = json!("Always");
-    let third = |mib| limited("another", json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": mib}));
+    let third = |mib| limited("another", &json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": mib}));
     let mut started = of("app", plain_init, json!([container("main", 30_000)]));
     started["status"] = json!({"phase": "Running", "initContainerStatuses": [{
         "name": "init", "image": "x", "imageID": "", "ready": true, "restartCount": 0,
@@ -261,7 +261,7 @@ fn quantities() -> Vec<Row> {
             found: &[],
         },
         Row {
-            case: "B10: what is no amount is refused with field and value",
+            case: "B10: what is no amount is rejected with field and value",
             node: node("b10-bad", 1, 32_607, 100),
             pods: vec![
                 share("milli", "1500m"),
@@ -270,10 +270,10 @@ fn quantities() -> Vec<Row> {
                 share("not-a-number", "NaN"),
                 share("unit", "8000MB"),
                 share("empty", ""),
-                limited("suffix", json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3Gi"})),
+                limited("suffix", &json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3Gi"})),
                 limited(
                     "both",
-                    json!({
+                    &json!({
                         "nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000",
                         "nvidia.com/gpumem-percentage": "50",
                     }),
@@ -299,7 +299,7 @@ fn quantities() -> Vec<Row> {
 fn annotations() -> Vec<Row> {
     let key = "hami.io/vgpu-devices-allocated";
     let asks = |name: &str, mib: &str| {
-        limited(name, json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": mib}))
+        limited(name, &json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": mib}))
     };
     let forged = |name: &str, value: &str| annotated(asks(name, "8000"), key, value);
     vec![Row {
@@ -323,7 +323,7 @@ fn annotations() -> Vec<Row> {
 
 /// B16 and B19.
 fn cards() -> Vec<Row> {
-    let mut reservation = limited("gpu-reservation-g1", json!({"nvidia.com/gpu": "1"}));
+    let mut reservation = limited("gpu-reservation-g1", &json!({"nvidia.com/gpu": "1"}));
     reservation["metadata"]["namespace"] = json!("kai-resource-reservation");
     reservation["metadata"]["labels"] =
         json!({"runai-gpu-group": "g1", "app": "kai-resource-reservation"});
@@ -334,7 +334,7 @@ fn cards() -> Vec<Row> {
         Row {
             case: "B16: two devices are two physical devices",
             node: node("b16", 1, 32_607, 100),
-            pods: vec![limited("two", json!({"nvidia.com/gpu": "2"}))],
+            pods: vec![limited("two", &json!({"nvidia.com/gpu": "2"}))],
             held: vec![],
             asked: vec![lacks("two", &["2 GPUs", "too few GPUs"])],
             found: &[],
