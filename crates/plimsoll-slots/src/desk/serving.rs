@@ -117,10 +117,13 @@ impl Desk {
         }
     }
 
-    /// Ranks the slots that recovery restored, at the first call after it.
+    /// Ranks the slots that recovery restored, at the first call after it, and serves their models:
+    /// a crash can come between a change of the core, such as the end of a promise, and the
+    /// reservations that were seated because of it.
     fn rank_restored(&mut self, core: &Core<'_>) {
         for slot in self.slots.take_unranked() {
             self.rank(core, &slot);
+            self.to_serve.extend(self.slots.get(&slot).map(|slot| slot.model.clone()));
         }
     }
 
@@ -339,10 +342,16 @@ impl Desk {
         let is_draining = holding.is_some_and(|(_, held)| view.is_draining(&held.node));
         let limit = if is_retired || is_draining { taken } else { view.concurrency(slot) };
         let occupancy = Occupancy { stage: view.stage(slot), taken, limit };
-        match is_retired {
+        let model = slot.model.clone();
+        let has_changed = match is_retired {
             true => self.retired.insert(id.clone()),
             false => self.retired.remove(id),
         };
+        // Noted here, `follow_retirement` sees no difference any more: a slot that is needed no
+        // longer would keep its room beside a pending reservation.
+        if has_changed {
+            self.to_serve.insert(model);
+        }
         self.slots.rank(id, occupancy);
         self.reservations.note_stage(id, occupancy.stage);
     }
