@@ -461,7 +461,7 @@ impl Day {
                 && self.replicas.iter().all(|replica| replica.knows_bound(pod))
         });
         if is_known {
-            self.machines.running[at].orphaned = Some(self.now);
+            self.machines.running[at].is_orphaned = true;
             self.api.remove(&name);
             self.counts.forced_deletions += 1;
         }

@@ -28,8 +28,10 @@ pub(super) struct Running {
     pub(super) node: usize,
     pub(super) card: usize,
     pub(super) mib: u64,
-    /// The time at which its pod was deleted by force.
-    pub(super) orphaned: Option<u64>,
+    /// Its pod was deleted by force.
+    pub(super) is_orphaned: bool,
+    /// The time at which its kubelet has learnt of that.
+    stops_since: Option<u64>,
 }
 
 /// All machines.
@@ -82,7 +84,8 @@ impl Machines {
             node,
             card: random.index(self.nodes[node].cards),
             mib: mib_of(pod),
-            orphaned: None,
+            is_orphaned: false,
+            stops_since: None,
         };
         self.started.insert(running.uid.clone());
         let name = running.pod.clone();
@@ -105,15 +108,15 @@ impl Machines {
         api.report(&name, "Running", Reported::Terminated);
     }
 
-    /// Kills the containers whose pods were deleted by force this long ago, counted from when their
-    /// kubelet could know.
+    /// Kills the containers whose pods were deleted by force, this long after their kubelet learnt
+    /// of it. A kubelet that is cut off afterwards goes on with what it knows.
     pub(super) fn kill_overdue(&mut self, now: u64, after: u64) {
-        let nodes = &self.nodes;
-        let is_overdue = |one: &Running| {
-            let known = one.orphaned.map(|at| at.max(nodes[one.node].cut_off_until));
-            known.is_some_and(|at| now > at + after)
-        };
-        self.running.retain(|one| !is_overdue(one));
+        for one in self.running.iter_mut().filter(|one| one.is_orphaned) {
+            if self.nodes[one.node].cut_off_until <= now {
+                one.stops_since.get_or_insert(now);
+            }
+        }
+        self.running.retain(|one| one.stops_since.is_none_or(|since| now <= since + after));
     }
 
     /// Reboots a node: its containers are gone, and those of its pods start again.
