@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_api::rows::{ActivityKind, ActivityRow, time};
-use plimsoll_core::charge::Charge;
+use plimsoll_core::charge::{Charge, Holding};
 use plimsoll_core::decide::Decision;
-use plimsoll_core::event::{Answer, Effect, Event};
+use plimsoll_core::event::{Answer, Effect, Event, Operation};
+use plimsoll_core::ledger::OperationKind;
 use plimsoll_core::request::RequestId;
 use plimsoll_core::units::{Bytes, Millis, Name};
 use plimsoll_core::wording::SizeFormat;
@@ -54,6 +55,8 @@ pub(crate) struct ActivityWatch {
     charged: BTreeMap<RequestId, Bytes>,
     /// The rows of the batch that is not durable yet.
     new: Vec<ActivityRow>,
+    /// True once the holders from before the start are known.
+    has_begun: bool,
 }
 
 /// A runner at the last look.
@@ -211,16 +214,35 @@ impl ActivityWatch {
         }
     }
 
-    /// Remembers the memory of new holders, and forgets requests that are pending no more.
+    /// Remembers the memory of new holders, and forgets requests that are pending no more. It costs
+    /// what the batch changed, except for the first one.
     fn follow_ledger(&mut self, decided: &Decided<'_, Desk>) {
-        let queue = decided.scheduler.queue();
-        self.pending.retain(|request| queue.get(request).is_some());
-        for (_, holding) in decided.scheduler.ledger().holdings() {
-            if !self.charged.contains_key(&holding.request) {
-                let charges = holding.charges.iter().filter_map(Charge::bytes);
-                let bytes = charges.fold(Bytes::ZERO, Bytes::plus);
-                self.charged.insert(holding.request.clone(), bytes);
+        let (ledger, queue) = (decided.scheduler.ledger(), decided.scheduler.queue());
+        if !std::mem::replace(&mut self.has_begun, true) {
+            ledger.holdings().for_each(|(_, holding)| self.on_held(holding));
+        }
+        for operation in decided.records.iter().flat_map(|record| &record.operations) {
+            match operation {
+                Operation::Dequeue(request) if queue.get(request).is_none() => {
+                    self.pending.remove(request);
+                }
+                Operation::Ledger(operation) if operation.kind() == OperationKind::Hold => {
+                    let held = operation.request().and_then(|request| ledger.of_request(request));
+                    held.into_iter().for_each(|(_, holding)| self.on_held(holding));
+                }
+                Operation::Ledger(operation) if operation.kind() == OperationKind::Drop => {
+                    operation.request().map(|request| self.charged.remove(request));
+                }
+                _ => {}
             }
+        }
+    }
+
+    fn on_held(&mut self, holding: &Holding) {
+        if !self.charged.contains_key(&holding.request) {
+            let charges = holding.charges.iter().filter_map(Charge::bytes);
+            let bytes = charges.fold(Bytes::ZERO, Bytes::plus);
+            self.charged.insert(holding.request.clone(), bytes);
         }
     }
 }
